@@ -46,6 +46,12 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" flamegraph -o a
 	refuses "-o: its value is missing" flamegraph -o
 	refuses "more than one file is given" flamegraph a b
+	for command in report flamegraph; do
+		refuses "--diff: its value is missing" "$command" --diff
+		refuses "no file is given" "$command" --diff a
+		refuses "--absolute needs --diff" "$command" --absolute a
+		refuses "--diff: only one of both files can be standard input" "$command" --diff - -
+	done
 	refuses "--session: its value is missing" rate --session
 	refuses "--session: '0'" rate 99 --session 0
 	refuses "'20001' is not a number" rate 20001
@@ -58,6 +64,24 @@ wrong_command_lines_are_refused_with_one_line() {
 		refuses "not 'x'" "$command" x
 	done
 	refuses "not 'x'" events x
+	refuses "unexpected argument 'x'" serve x
+	refuses "'1001' is not a number" serve -F 1001
+	refuses "--store-size: '1K' is not a size" serve --store-size 1K
+	refuses "no multiple of 7 seconds" serve --window 7
+	refuses "--store: the directory is empty" serve --store ''
+	refuses "no URL is given" push
+	refuses "no file is given" push http://localhost
+	refuses "--store can't be combined with files" push --store . http://localhost a
+	refuses "--state: needs --store" push --state a http://localhost b
+	refuses "--to: 'otlp' is none of pyroscope, parca, pprof" push --to otlp http://localhost a
+	refuses "--label: 'a' is not KEY=VALUE" push --label a http://localhost b
+	refuses "--label: 'a-b' is not a name" push --label a-b=c http://localhost b
+	refuses "--label: '__a' is not a name" push --label __a=c http://localhost b
+	refuses "--label: 'service_name' is reserved" push --label service_name=c http://localhost b
+	refuses "--label: 'a' is given twice" push --label a=b --label a=c http://localhost b
+	refuses "--label can't be combined with --to pprof" push --to pprof --label a=b http://localhost b
+	refuses "--max-samples: '1'" push --max-samples 1 http://localhost b
+	refuses "--max-size: '1K' is not a size" push --max-size 1K http://localhost b
 	refuses "not '--no-such'" events --no-such
 	refuses "'--no-such'" status --no-such
 	refuses "'--json=1': takes no value" status --json=1
@@ -76,6 +100,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--memory: '1M' is not a size from 16M" record --memory 1M
 	refuses "--memory: '2T' is not a size from 16M" record --memory 2T
 	refuses "--save-binaries: the directory is empty" record --save-binaries ""
+	refuses "--go-hide-runtime and --no-symbolize can't be combined" record --go-hide-runtime --no-symbolize
 	refuses "no file is given" symbolize
 	refuses "more than one file is given" symbolize a b
 	refuses "--binaries: its value is missing" symbolize --binaries
@@ -83,6 +108,17 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" archive -q
 	refuses "more than one file is given" archive a b
 	refuses "-o: missing" archive -
+	refuses "-p: missing" goroutines
+	refuses "-p: a process ID: '0'" goroutines -p 0
+	refuses "not '4711'" goroutines -p 1 4711
+	refuses "-o: the file name is empty" goroutines -p 1 -o ''
+	refuses "--text and --no-symbolize can't be combined" goroutines -p 1 --text --no-symbolize
+	refuses "-p: missing" stack -t 1
+	refuses "-t: a thread ID: 'x'" stack -p 1 -t x
+	refuses "-g: '-1' is not the number of a goroutine" stack -p 1 -g -1
+	refuses "-t and -g can't be combined" stack -p 1 -t 1 -g 1
+	refuses "--words: '-1'" stack -p 1 --words -1
+	refuses "not 'x'" stack -p 1 x
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x
@@ -151,6 +187,46 @@ unreadable_file_is_an_error() {
 	[[ -z $(ls -A "$scratch") ]] || fail "left $(ls -A "$scratch")"
 }
 
+# fails_on_process MESSAGE COMMAND...: exit status 1, one line, and nothing is left.
+fails_on_process() {
+	local message=$1 status=0
+	shift
+	"$@" >"$scratch/stdout" 2>"$scratch/stderr" || status=$?
+	((status == 1)) || fail "$*: exit status $status"
+	[[ $(<"$scratch/stderr") == "stackbeat "*": $message"* && $(wc -l <"$scratch/stderr") == 1 ]] ||
+		fail "$*: $(<"$scratch/stderr")"
+	[[ ! -s $scratch/stdout ]] || fail "$*: $(<"$scratch/stdout")"
+	rm "$scratch/stdout" "$scratch/stderr"
+	[[ -z $(ls -A "$scratch") ]] || fail "$*: left $(ls -A "$scratch")"
+}
+
+unreadable_process_is_an_error() {
+	fails_on_process "there is no process 999999999" "$stackbeat" goroutines -p 999999999
+	fails_on_process "process $$ runs no Go program" "$stackbeat" goroutines -p $$
+	((EUID != 0)) || fails_on_process "the memory of process $$ may not be read: it is another user's" \
+		setpriv --reuid 65534 --clear-groups "$stackbeat" goroutines -p $$ -q
+	fails_on_process "there is no process 999999999" "$stackbeat" stack -p 999999999
+	fails_on_process "process $$ has no thread 1" "$stackbeat" stack -p $$ -t 1
+	fails_on_process "process $$ runs no Go program" "$stackbeat" stack -p $$ -g 1
+}
+
+# `serve` loads libmicrohttpd on demand, and no other command loads gnutls.
+missing_library_is_an_error() {
+	local status=0 libraries
+	chmod 755 "$scratch" # for the user who serves HTTP
+	mkdir "$scratch/libraries"
+	: >"$scratch/libraries/libmicrohttpd.so.12"
+	LD_LIBRARY_PATH=$scratch/libraries "$stackbeat" serve --no-store --listen 127.0.0.1:0 \
+		2>"$scratch/stderr" >"$scratch/stdout" || status=$?
+	((status == 1)) || fail "exit status $status"
+	[[ $(<"$scratch/stderr") == "stackbeat: there is no libmicrohttpd.so.12"*"libmicrohttpd12)" ]] ||
+		fail "$(<"$scratch/stderr")"
+	[[ ! -s $scratch/stdout ]] || fail "$(<"$scratch/stdout")"
+	libraries=$(LD_TRACE_LOADED_OBJECTS=1 "$stackbeat")
+	[[ $libraries != *libmicrohttpd* && $libraries != *libgnutls* ]] || fail "$libraries"
+	rm -r "$scratch/libraries" "$scratch/stderr" "$scratch/stdout"
+}
+
 # A file opened in the place of a standard stream would be read, or written to by a message.
 closed_streams_are_not_replaced_by_files() {
 	local stream link writer
@@ -175,5 +251,7 @@ run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage
 run_test help_goes_to_the_standard_output
 run_test unreadable_file_is_an_error
+run_test unreadable_process_is_an_error
+run_test missing_library_is_an_error
 run_test closed_streams_are_not_replaced_by_files
 exit "$any_failed"

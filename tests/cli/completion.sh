@@ -136,6 +136,8 @@ completion_knows_files() {
 	offers_files stackbeat report --tree prof
 	offers_files stackbeat flamegraph ''
 	offers_files stackbeat flamegraph -o ''
+	offers_files stackbeat flamegraph --diff ''
+	offers_files stackbeat report --diff = prof
 	offers_files stackbeat symbolize --binaries ''
 	offers_files stackbeat symbolize ''
 	offers_files stackbeat archive -o ''

@@ -16,12 +16,16 @@ enum exit_status {
 int cmd_archive(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
+int cmd_goroutines(int argc, char **argv);
 int cmd_load(int argc, char **argv);
 int cmd_pause(int argc, char **argv);
+int cmd_push(int argc, char **argv);
 int cmd_rate(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_resume(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_stack(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
 int cmd_unload(int argc, char **argv);

@@ -129,11 +129,16 @@ def resident(pid):
 
 
 def module_bytes():
-    """(vmalloc bytes of the module without its code and data, unreclaimable slab bytes of the kernel)."""
-    own = sum(int(line.split()[1]) for line in Path("/proc/vmallocinfo").read_text().splitlines()
-              if re.search(r"\bsb_\w+", line))
+    """Bytes of the module without its code and data: in vmalloc regions, of these unwind tables; and unreclaimable
+    slab bytes of the kernel."""
+    own = tables = 0
+    for line in Path("/proc/vmallocinfo").read_text().splitlines():
+        if re.search(r"\bsb_unwind_(table_copy|object_\w+)", line):
+            tables += int(line.split()[1])
+        elif re.search(r"\bsb_\w+", line):
+            own += int(line.split()[1])
     text = Path("/proc/meminfo").read_text()
-    return own, 1024 * int(re.search(r"SUnreclaim:\s+(\d+)", text)[1])
+    return own, tables, 1024 * int(re.search(r"SUnreclaim:\s+(\d+)", text)[1])
 
 
 def stats_of(recording, session):
@@ -147,9 +152,9 @@ def stats_of(recording, session):
 
 def measure(recording, session, began):
     stats = stats_of(recording, session)
-    own, slab = module_bytes()
+    own, tables, slab = module_bytes()
     return {"time": time.monotonic() - began, "reader": resident(recording.process.pid),
-            "module": own, "slab": slab,
+            "module": own, "tables": tables, "slab": slab,
             **{name: stats[name] for name in ("samples", "ticks", "address_spaces", "files", "samples_without_address_space",
                                               "address_spaces_unread", "mmap_events_lost", "throttled", *judge.LOST)}}
 

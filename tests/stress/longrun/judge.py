@@ -5,7 +5,7 @@
 The load is cyclic: each round repeats the same phases. So the minimum of memory in use during a round must not
 grow from the second round to the last one. That detects leaks, and ignores memory that is in use temporarily. For
 the module, exact vmalloc bytes and open files are compared; its small allocations can't be distinguished from
-those of the kernel.
+those of the kernel. Unwind tables are kept for programs that start again, so they may grow up to their limit.
 
 The reader keeps the data of the profile in memory, and nothing of ended processes. Its memory is compared with the
 number of samples, stacks and mappings in the profile.
@@ -45,6 +45,10 @@ LIVE_BYTES = 4 << 20
 # Constant memory: initial tables, buffers, symbols, and free memory that the allocator keeps.
 READER_BYTES = 4 << 20
 
+# The module parameter unwind_memory, by default, and the guard pages of vmalloc regions.
+TABLES_BYTES = 64 << 20
+GUARD_SHARE = 1 / 4
+
 # By how much the minimum of a round may grow. Slab memory is mostly the kernel's; the allowed growth per address
 # space is less than the smallest allocation of the module for one.
 GROWTH = {"module": 0, "files": 16, "slab": 2 << 20}
@@ -66,6 +70,12 @@ def check_flat(measured):
         print(f"# {name}: at least {before} in the second round, {after} in the last one, "
               f"allowed {before + slack}")
         harness.check(after <= before + slack, f"{name}: has grown from {before} to {after}")
+
+
+def check_tables(measured):
+    most = max(row["tables"] for row in measured["measurements"])
+    print(f"# unwind tables: at most {most} bytes")
+    harness.check(0 < most <= TABLES_BYTES * (1 + GUARD_SHARE), f"unwind tables of {most} bytes")
 
 
 def check_work(measured):
@@ -117,6 +127,7 @@ def main(directory):
     check_losses(profile, stats, measured["summary"])
     check_reader(measured, bound)
     check_flat(measured)
+    check_tables(measured)
     print(f"ok longrun of {measured['seconds']} s at {measured['rate']} Hz, {stats['samples']} samples")
 
 

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`stackbeat serve`: profiles over HTTP, and the rights of its processes."""
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import (check, check_equal, check_within, pprof, run, start, temporary_directory, test,
+                     wait_until)
+
+STACKBEAT = "stackbeat"
+PORT = 7079
+BUSY = "while :; do :; done"
+TIMEOUT_S = 240  # symbolizing takes minutes on a busy machine
+
+
+class Server:
+    """A server that is started and ready; it listens at a Unix socket and at the loopback."""
+
+    def __init__(self, *arguments):
+        run("ip", "link", "set", "lo", "up")
+        self.directory = temporary_directory()
+        self.directory.chmod(0o755)
+        self.socket = self.directory / "http.sock"
+        self.store = self.directory / "store"
+        self.process = start(STACKBEAT, "serve", "--listen", f"unix:{self.socket}", "--listen",
+                             f"127.0.0.1:{PORT}", "--store", self.store, "--window", 10, *arguments,
+                             stderr=subprocess.PIPE, text=True)
+        self.started = [self.process.stderr.readline() for _ in range(3)]
+        wait_until(lambda: self.answers("/healthz"), "an answer")
+
+    def get(self, path, method="GET", body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response, response.read()
+        finally:
+            connection.close()
+
+    def answers(self, path):
+        try:
+            return self.get(path)[0].status == 200
+        except OSError:
+            return False
+
+    def profile(self, query):
+        response, body = self.get(f"/debug/pprof/profile?{query}")
+        check_equal(response.status, 200, f"status of {query}: {body[:200]}")
+        path = self.directory / "answer.pb.gz"
+        path.write_bytes(body)
+        return pprof.Profile(path)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        err = self.process.communicate()[1]
+        check_equal(self.process.returncode, 0, f"exit status, with {err!r}")
+        return err
+
+
+def children(pid):
+    return [int(line) for line in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+
+
+def status_of(pid):
+    return dict(line.split(":\t", 1) for line in open(f"/proc/{pid}/status").read().splitlines() if ":\t" in line)
+
+
+def open_files(pid):
+    return [os.readlink(file.path) for file in os.scandir(f"/proc/{pid}/fd")]
+
+
+def http_process(server):
+    """Returns the ID of the process that serves HTTP: it alone has its own size open."""
+    for parent in children(server.process.pid):
+        try:
+            for pid in children(parent):
+                if f"/proc/{pid}/statm" in open_files(pid):
+                    return pid
+        except OSError:
+            continue  # a process that has ended
+    return None
+
+
+@test
+def profiles_are_deltas_of_the_session():
+    start("sh", "-c", BUSY)
+    server = Server("-F", 49)
+    before = time.time()
+    profile = server.profile("seconds=3")
+    after = time.time()
+    check_within(profile.duration_nanos, (3e9, (after - before) * 1e9), "duration")
+    check_within(profile.time_nanos, ((before - 1) * 1e9, after * 1e9 - profile.duration_nanos), "start")
+    check(profile.total("samples") > 20, f"{profile.total('samples')} samples")
+    labels = {key for sample in profile.samples for key in sample.labels}
+    check(not labels & {"comm", "thread"}, f"labels {labels}")
+    profile = server.profile("seconds=1&labels=comm,pid&service=sh")
+    check_equal({sample.labels["comm"] for sample in profile.samples}, {"sh"}, "programs of the service")
+    check_equal(server.profile("seconds=1&pid=1999999").total("samples"), 0, "samples of no process")
+    profile = server.profile("seconds=2&hz=499&service=sh")
+    check_equal(profile.period, 1000000000 // 499, "period of a session of its own")
+    check(profile.total("samples"), "no samples of a session of its own")
+    response, body = server.get("/debug/pprof/profile?seconds=1&format=folded&service=sh")
+    check_equal(response.getheader("Content-Type"), "text/plain; charset=utf-8", "type of folded stacks")
+    check(re.fullmatch(rb"([^;\n]+(;[^;\n]+)* \d+\n)+", body), f"folded stacks: {body[:200]}")
+    server.stop()
+
+
+@test
+def http_has_no_rights():
+    server = Server("--window", 600)  # no process symbolizes
+    processes = children(server.process.pid)
+    check(len(processes) >= 2, f"children {processes}")
+    for pid in [*processes, http_process(server)]:
+        status = status_of(pid)
+        check(status["Uid"].split()[0] != "0", "a child is root")
+        check_equal(status["CapEff"].strip("0") + status["CapPrm"].strip("0"), "", "capabilities")
+        check_equal(status["NoNewPrivs"], "1", "no_new_privs")
+        check_equal(status["Seccomp"], "2", "seccomp")
+    check_equal(server.socket.stat().st_mode & 0o777, 0o660, "mode of the socket")
+    check_equal(server.store.stat().st_mode & 0o777, 0o750, "mode of the store")
+    server.stop()
+
+
+@test
+def a_crash_of_the_http_process_loses_no_samples():
+    start("sh", "-c", BUSY)
+    server = Server("-F", 49)
+    profile = server.profile("seconds=1")
+    crashed = http_process(server)
+    os.kill(crashed, signal.SIGKILL)
+    wait_until(lambda: http_process(server) not in (None, crashed), "another process")
+    wait_until(lambda: server.answers("/healthz"), "an answer")
+    err = server.stop()
+    check_equal(err, "stackbeat: the HTTP server was killed by signal 9; it is started again\n", "messages")
+    windows = sorted((pprof.Profile(path) for path in server.store.glob("*.pb.gz")),
+                     key=lambda window: window.time_nanos)
+    check(windows[0].time_nanos <= profile.time_nanos,
+          f"the first window begins at {windows[0].time_nanos}, a profile before the crash at {profile.time_nanos}")
+    # A slice that is lost, or stored twice, would be a gap or an overlap.
+    for window, following in zip(windows, windows[1:]):
+        check_equal(window.time_nanos + window.duration_nanos, following.time_nanos, "end of a window")
+    samples = sum(window.total("samples") for window in windows)
+    check(samples >= profile.total("samples") > 0, f"{samples} samples of {profile.total('samples')}")
+
+
+@test
+def other_addresses_are_refused():
+    run("ip", "link", "set", "lo", "up")
+    directory = temporary_directory()
+    process = start(STACKBEAT, "serve", "--listen", "0.0.0.0:7079", "--store", directory, stderr=subprocess.PIPE,
+                    text=True)
+    err = process.communicate()[1]
+    check_equal(process.returncode, 1, "exit status")
+    check("--insecure 0.0.0.0:7079" in err and err.count("\n") == 1, err)

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "lib/file_limit.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
+#include "push/push_store.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/seccomp_filter.h"
+
+#define INSTANCE_LABEL "instance"
+#define SERVICE_LABEL "service_name"
+#define POLL_S 2 /* between two looks at the store */
+#define PAUSE_MAX_S 120 /* between two tries while the server is away */
+#define SAMPLES_MAX 10000000u
+#define BYTES_MIN (UINT64_C(1) << 16)
+#define BYTES_MAX (UINT64_C(1) << 30)
+#define STATE_NAME ".push-"
+
+enum {
+	OPTION_TO = OPTION_LONG_ONLY,
+	OPTION_STORE,
+	OPTION_STATE,
+	OPTION_LABEL,
+	OPTION_LABELS,
+	OPTION_HEADER_FILE,
+	OPTION_CACERT,
+	OPTION_INSECURE,
+	OPTION_MAX_SAMPLES,
+	OPTION_MAX_SIZE,
+};
+
+/* clang-format off */
+static const struct cli_option options[] = {
+	{OPTION_TO, "to", "SERVER",
+	 "pyroscope (default), parca, or pprof: the profile as it is, for the pprof receiver of the "
+	 "OpenTelemetry Collector"},
+	{OPTION_STORE, "store", "DIR",
+	 "push the profiles that stackbeat serve stores here, from now on until a signal"},
+	{OPTION_STATE, "state", "FILE",
+	 "with --store: what was pushed, to go on there after an end (default: a file in DIR, "
+	 "named after URL)"},
+	{OPTION_LABEL, "label", "KEY=VALUE",
+	 "a label of each series; repeatable (default: instance, the name of this host)"},
+	{OPTION_LABELS, "labels", "LIST",
+	 "labels of the samples to be pushed; servers make a series of each set of values (default: "
+	 "none)"},
+	{OPTION_HEADER_FILE, "header-file", "FILE",
+	 "add the headers in FILE, one per line, as in \"Authorization: Bearer TOKEN\""},
+	{OPTION_CACERT, "cacert", "FILE", "trust the certificates in FILE, not those of the system"},
+	{OPTION_INSECURE, "insecure", NULL, "send the headers of --header-file also without TLS"},
+	{OPTION_MAX_SAMPLES, "max-samples", "N",
+	 "merge the lightest stacks of a request beyond N (default: 16000)"},
+	{OPTION_MAX_SIZE, "max-size", "SIZE",
+	 "and beyond this size, before compression (default: 4M)"},
+	{'q', "quiet", NULL, "print errors only"},
+	HELP_OPTION,
+};
+/* clang-format on */
+
+static const struct command_help help = {
+	.synopsis = "stackbeat push [OPTION]... URL FILE...\n"
+		    "       stackbeat push [OPTION]... --store DIR URL",
+	.description =
+		"Send profiles to a server: one for each service (container, pod, systemd unit, or "
+		"else program) as a series with the label service_name. The files are recordings "
+		"of stackbeat.",
+	.options = options,
+	.notes = "URL is that of the server, as in http://127.0.0.1:4040; with --to pprof, also "
+		 "the path. Exit status: 0; 1 if something could not be pushed; 2 for a wrong "
+		 "command line.",
+};
+
+struct arguments {
+	struct push_options push;
+	struct http_options http;
+	struct push_label labels[PUSH_LABELS_MAX];
+	struct labels sample_labels;
+	const char *store, *state;
+	char **files;
+	bool quiet, help;
+};
+
+/* Options */
+
+/* Adds KEY=VALUE, and writes to `text`. */
+static int add_label(struct arguments *arguments, char *text, struct error *error)
+{
+	char *value = strchr(text, '=');
+
+	if (arguments->push.label_count == PUSH_LABELS_MAX)
+		return error_set(error, EINVAL, "--label: more than %u", PUSH_LABELS_MAX);
+	if (!value || !value[1])
+		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
+	*value++ = '\0';
+	if (!push_label_is_valid(text))
+		return error_set(error, EINVAL,
+				 "--label: '%s' is not a name of letters, digits and _", text);
+	if (!strcmp(text, SERVICE_LABEL))
+		return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat", text);
+	for (size_t i = 0; i < arguments->push.label_count; i++) {
+		if (!strcmp(arguments->labels[i].name, text))
+			return error_set(error, EINVAL, "--label: '%s' is given twice", text);
+	}
+	arguments->labels[arguments->push.label_count++] = (struct push_label){text, value};
+	return 0;
+}
+
+static int parse_limit(char *value, struct arguments *arguments, struct error *error)
+{
+	uint64_t size;
+
+	if (!parse_size(value, BYTES_MAX, &size) || size < BYTES_MIN)
+		return error_set(error, EINVAL, "--max-size: '%s' is not a size from 64K to 1G",
+				 value);
+	arguments->push.bytes_max = (size_t)size;
+	return 0;
+}
+
+static int parse_option(int id, char *value, void *arg, struct error *error)
+{
+	struct arguments *arguments = arg;
+	uint32_t number;
+	int err;
+
+	switch (id) {
+	case OPTION_TO:
+		return push_form_parse(value, &arguments->push.form, error);
+	case OPTION_STORE:
+		arguments->store = value;
+		return 0;
+	case OPTION_STATE:
+		arguments->state = value;
+		return 0;
+	case OPTION_LABEL:
+		return add_label(arguments, value, error);
+	case OPTION_LABELS:
+		return labels_choose(&arguments->sample_labels, value, error);
+	case OPTION_HEADER_FILE:
+		arguments->http.header_file = value;
+		return 0;
+	case OPTION_CACERT:
+		arguments->http.ca_file = value;
+		return 0;
+	case OPTION_INSECURE:
+		arguments->http.insecure = true;
+		return 0;
+	case OPTION_MAX_SAMPLES:
+		err = parse_number(value, "--max-samples", 2, SAMPLES_MAX, &number, error);
+		if (!err)
+			arguments->push.samples_max = number;
+		return err;
+	case OPTION_MAX_SIZE:
+		return parse_limit(value, arguments, error);
+	case 'q':
+		arguments->quiet = true;
+		return 0;
+	default:
+		arguments->help = true;
+		return 0;
+	}
+}
+
+static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
+{
+	int first, err;
+
+	err = options_parse(argc, argv, options, false, parse_option, arguments, &first, error);
+	if (err || arguments->help)
+		return err;
+	if (first == argc)
+		return error_set(error, EINVAL, "no URL is given");
+	arguments->http.url = argv[first];
+	arguments->files = argv + first + 1;
+	if (arguments->store && !*arguments->store)
+		return error_set(error, EINVAL, "--store: the directory is empty");
+	if (arguments->store && *arguments->files)
+		return error_set(error, EINVAL, "--store can't be combined with files");
+	if (!arguments->store && !*arguments->files)
+		return error_set(error, EINVAL, "no file is given");
+	if (arguments->state && (!arguments->store || !*arguments->state))
+		return error_set(error, EINVAL, "--state: %s",
+				 arguments->store ? "the file name is empty" : "needs --store");
+	if (arguments->push.form == PUSH_PPROF && arguments->push.label_count)
+		return error_set(error, EINVAL, "--label can't be combined with --to pprof");
+	return 0;
+}
+
+/* Signals are blocked, and end the work where it waits. */
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+static sigset_t stop_set(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(stop_signals) / sizeof(stop_signals[0]); i++)
+		sigaddset(&set, stop_signals[i]);
+	return set;
+}
+
+static bool is_stopped(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (size_t i = 0; i < sizeof(stop_signals) / sizeof(stop_signals[0]); i++) {
+		if (sigismember(&pending, stop_signals[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Returns whether a signal has come. */
+static bool wait_seconds(time_t seconds)
+{
+	const struct timespec time = {.tv_sec = seconds};
+	const sigset_t set = stop_set();
+	int signal;
+
+	do {
+		signal = sigtimedwait(&set, NULL, &time);
+	} while (signal < 0 && errno == EINTR);
+	return signal > 0;
+}
+
+/* Rights */
+
+/* What this process parses comes from programs that were profiled, and from the network. */
+static int give_up_rights(uid_t owner, uint64_t capabilities, struct error *error)
+{
+	int err = 0;
+
+	if (geteuid() == 0 && owner)
+		err = become_user(owner);
+	if (!err)
+		err = capabilities_keep(capabilities);
+	if (err)
+		return error_errno(error, -err, "can't give up rights");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	/* Without filters, the process still has no capabilities. */
+	(void)seccomp_confine_network_client();
+	return 0;
+}
+
+/* Files */
+
+static void print_counts(const struct arguments *arguments, const struct push_counts *counts)
+{
+	if (!arguments->quiet)
+		fprintf(stderr,
+			"stackbeat push: %" PRIu64 " samples in %" PRIu64 " profiles, %" PRIu64
+			" refused, %" PRIu64 " stacks merged\n",
+			counts->samples, counts->requests, counts->refused, counts->merged);
+}
+
+static bool push_file(struct http_client *client, const struct arguments *arguments,
+		      const char *path, struct push_counts *counts)
+{
+	struct error error;
+	struct profile *profile = pprof_read(path, &error);
+	enum http_result result = HTTP_REFUSED;
+	size_t done = 0;
+
+	if (profile && profile->types.count != PROFILE_RECORDED_TYPES)
+		error_set(&error, EINVAL, "%s: not a recording of stackbeat", path);
+	else if (profile)
+		result = push_profile(client, &arguments->push, profile, &done, counts, &error);
+	profile_free(profile);
+	if (result != HTTP_ACCEPTED)
+		fprintf(stderr, "stackbeat push: %s\n", error.text);
+	return result == HTTP_ACCEPTED;
+}
+
+static int push_files(struct http_client *client, const struct arguments *arguments,
+		      struct error *error)
+{
+	struct push_counts counts = {0};
+	bool all = true;
+	int err = give_up_rights(0, CAPABILITY(CAP_DAC_READ_SEARCH), error);
+
+	if (err)
+		return err;
+	for (char **file = arguments->files; *file && !is_stopped(); file++)
+		all = push_file(client, arguments, *file, &counts) && all;
+	print_counts(arguments, &counts);
+	return all ? 0 : error_set(error, EIO, "not everything was pushed");
+}
+
+/* The store */
+
+/* A name in the store for the state of a target. Returns a string, which the caller frees. */
+static char *default_state(const char *store, const char *url)
+{
+	char name[NAME_MAX - 32];
+	char *path;
+	size_t i;
+
+	for (i = 0; url[i] && i + 1 < sizeof(name); i++)
+		name[i] = (char)(strchr("/:[]", url[i]) ? '-' : url[i]);
+	name[i] = '\0';
+	return asprintf(&path, "%s/" STATE_NAME "%s", store, name) < 0 ? NULL : path;
+}
+
+/* Pushes until a signal comes. Messages are printed when they change. */
+static void follow_store(struct http_client *client, const struct arguments *arguments,
+			 struct push_state *state, struct push_store_counts *counts)
+{
+	struct error error = {""}, printed = {""};
+	bool was_away = false;
+	time_t pause = 0;
+
+	do {
+		enum http_result result = push_store(client, &arguments->push, arguments->store,
+						     state, counts, &error);
+
+		if (is_stopped() && result == HTTP_UNAVAILABLE)
+			break;
+		if (result != HTTP_ACCEPTED && strcmp(error.text, printed.text)) {
+			fprintf(stderr, "stackbeat push: %s\n", error.text);
+			printed = error;
+		}
+		if (result != HTTP_UNAVAILABLE && was_away && !arguments->quiet)
+			fputs("stackbeat push: the server accepts profiles again\n", stderr);
+		was_away = result == HTTP_UNAVAILABLE;
+		if (result == HTTP_ACCEPTED)
+			printed.text[0] = '\0';
+		pause = result == HTTP_UNAVAILABLE ? MIN(2 * pause + 1, PAUSE_MAX_S) : 0;
+	} while (!wait_seconds(pause ? pause : POLL_S));
+}
+
+static int push_from_store(struct http_client *client, const struct arguments *arguments,
+			   struct error *error)
+{
+	struct push_store_counts counts = {0};
+	struct push_state state;
+	struct stat status;
+	char *path;
+	int err;
+
+	if (stat(arguments->store, &status))
+		return error_errno(error, errno, "can't read %s", arguments->store);
+	path = arguments->state ? strdup(arguments->state)
+				: default_state(arguments->store, arguments->http.url);
+	if (!path)
+		return error_errno(error, ENOMEM, "can't push");
+	/* Each window that waits is an open file. */
+	raise_file_limit(FILE_LIMIT_MAX);
+	err = give_up_rights(status.st_uid, 0, error);
+	if (!err) {
+		err = push_state_open(&state, path, now_ns(CLOCK_REALTIME) / 1000, error);
+		/* The position of a new state must survive an end before the first window. */
+		if (!err)
+			err = push_state_write(&state, error);
+		if (!err)
+			follow_store(client, arguments, &state, &counts);
+		push_state_close(&state);
+	}
+	if (!err)
+		print_counts(arguments, &counts.pushed);
+	free(path);
+	return err;
+}
+
+static int push(const struct arguments *arguments, struct error *error)
+{
+	struct http_client *client = http_client_new(&arguments->http, error);
+	int err;
+
+	if (!client)
+		return -EINVAL;
+	err = arguments->store ? push_from_store(client, arguments, error)
+			       : push_files(client, arguments, error);
+	http_client_free(client);
+	return err;
+}
+
+int cmd_push(int argc, char **argv)
+{
+	struct arguments arguments = {
+		.push = {.samples_max = PUSH_SAMPLES_MAX, .bytes_max = PUSH_BYTES_MAX},
+		.http = {.stop = is_stopped},
+	};
+	const sigset_t set = stop_set();
+	char host[HOST_NAME_MAX + 1] = "";
+	struct error error;
+
+	if (parse_arguments(&arguments, argc, argv, &error)) {
+		fprintf(stderr, "stackbeat push: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (arguments.help) {
+		print_command_help(&help, stdout);
+		return STATUS_OK;
+	}
+	arguments.push.labels = arguments.labels;
+	arguments.push.sample_labels = arguments.sample_labels.chosen;
+	if (!arguments.push.label_count && !gethostname(host, sizeof(host) - 1) && *host)
+		arguments.labels[arguments.push.label_count++] =
+			(struct push_label){INSTANCE_LABEL, host};
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (push(&arguments, &error)) {
+		fprintf(stderr, "stackbeat push: %s\n", error.text);
+		return STATUS_FAILED;
+	}
+	return STATUS_OK;
+}

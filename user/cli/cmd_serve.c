@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/reader_sandbox.h"
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "lib/file_limit.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/seccomp_filter.h"
+#include "sandbox/worker_limits.h"
+#include "serve/http.h"
+#include "serve/http_rights.h"
+#include "serve/listen.h"
+#include "serve/microhttpd.h"
+#include "serve/request.h"
+#include "serve/sampler.h"
+#include "store/store.h"
+#include "symbolize/symbolize_options.h"
+
+#define RATE_DEFAULT 19u
+#define USER_DEFAULT "_stackbeat"
+#define RUN_DIRECTORY "/run/stackbeat"
+#define LISTEN_DEFAULT "unix:" RUN_DIRECTORY "/http.sock"
+#define STORE_DEFAULT "/var/lib/stackbeat"
+#define STORE_MODE 0750
+#define STORE_SIZE_DEFAULT (UINT64_C(1) << 30)
+#define STORE_SIZE_MIN (UINT64_C(1) << 20)
+#define STORE_SIZE_MAX (UINT64_C(1) << 50)
+#define STORE_DAYS_DEFAULT 14u
+#define STORE_DAYS_MAX 3660u
+#define WINDOW_DEFAULT 60u
+#define WINDOW_MAX 600u
+#define HOUR INT64_C(3600)
+#define DAY (24 * HOUR)
+#define MERGE_AGE_10_MINUTES (2 * HOUR)
+#define MERGE_AGE_HOUR (2 * DAY)
+#define RESTART_PAUSE_MS 1000
+#define CRASHES_MAX 5u /* of the HTTP server, each within the interval */
+#define CRASH_INTERVAL_NS (10 * NS_PER_SECOND)
+
+#define LABELS_SERVED                                                                              \
+	(LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_CGROUP) |                  \
+	 LABEL_SET(LABEL_CONTAINER) | LABEL_SET(LABEL_TRUNCATED))
+/* IDs would keep the stacks of a program apart, and windows from becoming one. */
+#define LABELS_STORED (LABELS_SERVED & ~LABEL_SET(LABEL_PID))
+
+enum {
+	OPTION_LISTEN = OPTION_LONG_ONLY,
+	OPTION_INSECURE,
+	OPTION_STORE,
+	OPTION_NO_STORE,
+	OPTION_STORE_SIZE,
+	OPTION_STORE_DAYS,
+	OPTION_WINDOW,
+	OPTION_LABELS,
+	OPTION_USER,
+};
+
+struct address {
+	const char *text;
+	bool insecure;
+};
+
+struct serve_options {
+	struct session_config session;
+	struct labels labels;
+	struct address addresses[LISTENERS_MAX];
+	size_t address_count;
+	struct store_config store;
+	const char *user; /* NULL: not given */
+	struct sandbox_options sandbox;
+	bool quiet, help;
+};
+
+/* clang-format off */
+static const struct cli_option serve_options[] = {
+	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)"},
+	{OPTION_LISTEN, "listen", "ADDRESS",
+	 "unix:PATH, or ADDRESS:PORT of the loopback, as in 127.0.0.1:7079 or [::1]:7079; repeatable "
+	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)"},
+	{OPTION_INSECURE, "insecure", "ADDRESS",
+	 "as --listen, but any address: all who reach it can read the profiles; repeatable"},
+	{OPTION_STORE, "store", "DIR",
+	 "store profiles in this directory (default: $STATE_DIRECTORY, or " STORE_DEFAULT ")"},
+	{OPTION_NO_STORE, "no-store", NULL, "store nothing"},
+	{OPTION_STORE_SIZE, "store-size", "SIZE",
+	 "remove the oldest profiles beyond this size, from 1M on (default: 1G)"},
+	{OPTION_STORE_DAYS, "store-days", "DAYS", "remove profiles that are older (default: 14)"},
+	{OPTION_WINDOW, "window", "SEC", "seconds of each new profile, 1 to 600 (default: 60)"},
+	{OPTION_LABELS, "labels", "LIST",
+	 "labels that are recorded and stored (default: comm, cgroup, container, truncated; also "
+	 "pid, which is not stored)"},
+	{OPTION_USER, "user", "NAME",
+	 "the user who serves HTTP and owns the store, if this command is started by root (default: "
+	 USER_DEFAULT " if there is such a user, or else nobody)"},
+	SYMBOLIZE_TIMEOUT_OPTION,
+	SANDBOX_OPTION,
+	{'q', "quiet", NULL, "do not print that sampling has begun"},
+	HELP_OPTION,
+};
+/* clang-format on */
+
+static const struct command_help serve_help = {
+	.synopsis = "stackbeat serve [OPTION]...",
+	.description =
+		"Sample the whole system, always, at a low rate. Answer HTTP requests in the form "
+		"of net/http/pprof of Go: /debug/pprof/profile; also /metrics for Prometheus, and "
+		"/healthz. "
+		"Store the profiles of the past, and merge them for any time range: /api/profile.",
+	.options = serve_options,
+	.notes = "SIGINT, SIGTERM and SIGHUP end it, after the last profile was stored. The man "
+		 "page lists the paths and their parameters.",
+};
+
+static void print_message(const char *text)
+{
+	fprintf(stderr, "stackbeat: %s\n", text);
+}
+
+static void print_warning(const char *text, void *arg)
+{
+	(void)arg;
+	print_message(text);
+}
+
+/* Options */
+
+static int add_address(struct serve_options *options, const char *text, bool insecure,
+		       struct error *error)
+{
+	if (options->address_count == LISTENERS_MAX)
+		return error_set(error, EINVAL, "--listen: more than %u addresses", LISTENERS_MAX);
+	options->addresses[options->address_count++] = (struct address){text, insecure};
+	return 0;
+}
+
+static int parse_store_size(const char *text, uint64_t *size, struct error *error)
+{
+	if (!parse_size(text, STORE_SIZE_MAX, size) || *size < STORE_SIZE_MIN)
+		return error_set(error, EINVAL, "--store-size: '%s' is not a size from 1M on",
+				 text);
+	return 0;
+}
+
+static int parse_window(const char *text, uint32_t *seconds, struct error *error)
+{
+	int err = parse_number(text, "--window", 1, WINDOW_MAX, seconds, error);
+
+	if (!err && WINDOW_MAX % *seconds)
+		return error_set(error, EINVAL,
+				 "--window: 10 minutes are no multiple of %u seconds", *seconds);
+	return err;
+}
+
+static int parse_serve_option(int id, char *value, void *arg, struct error *error)
+{
+	struct serve_options *options = arg;
+	uint32_t days;
+	int err;
+
+	switch (id) {
+	case 'F':
+		options->session.rate_given = true;
+		return parse_number(value, "-F (samples per second)", 1, REQUEST_RATE_MAX,
+				    &options->session.rate, error);
+	case OPTION_LISTEN:
+	case OPTION_INSECURE:
+		return add_address(options, value, id == OPTION_INSECURE, error);
+	case OPTION_STORE:
+		options->store.path = value;
+		return *value ? 0 : error_set(error, EINVAL, "--store: the directory is empty");
+	case OPTION_NO_STORE:
+		options->store.path = NULL;
+		return 0;
+	case OPTION_STORE_SIZE:
+		return parse_store_size(value, &options->store.limits.bytes, error);
+	case OPTION_STORE_DAYS:
+		err = parse_number(value, "--store-days", 1, STORE_DAYS_MAX, &days, error);
+		if (!err)
+			options->store.limits.age_s = days * DAY;
+		return err;
+	case OPTION_WINDOW:
+		return parse_window(value, &options->store.window_s, error);
+	case OPTION_LABELS:
+		err = labels_choose(&options->labels, value, error);
+		options->store.labels = options->labels.chosen;
+		options->session.goroutines = labels_of_goroutines(&options->labels);
+		return err;
+	case OPTION_USER:
+		options->user = value;
+		return 0;
+	case SANDBOX_MODE:
+	case SANDBOX_TIMEOUT:
+		return sandbox_option_parse(id, value, &options->sandbox, error);
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case 'h':
+		options->help = true;
+		return 0;
+	default:
+		return error_set(error, EINVAL, "unknown option");
+	}
+}
+
+static int parse_options(int argc, char **argv, struct serve_options *options, struct error *error)
+{
+	const char *state = getenv("STATE_DIRECTORY");
+	int first, err;
+
+	*options = (struct serve_options){
+		.session.rate = RATE_DEFAULT,
+		.session.rate_given = true,
+		.session.cpus = "",
+		.session.cpulist.all = true,
+		.session.parts = STACKBEAT_PARTS_ALL,
+		.session.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
+		.session.stack_copy = STACK_COPY_DEFAULT,
+		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
+		.session.budget = STACKBEAT_BUDGET_DEFAULT,
+		.session.system_wide = true,
+		.labels.chosen = LABELS_SERVED,
+		.store.path = state && *state ? state : STORE_DEFAULT,
+		.store.labels = LABELS_STORED,
+		.store.window_s = WINDOW_DEFAULT,
+		.store.limits.bytes = STORE_SIZE_DEFAULT,
+		.store.limits.age_s = STORE_DAYS_DEFAULT * DAY,
+		.store.limits.merge_age_s = {MERGE_AGE_10_MINUTES, MERGE_AGE_HOUR},
+	};
+	err = options_parse(argc, argv, serve_options, false, parse_serve_option, options, &first,
+			    error);
+	if (!err && first < argc)
+		return error_set(error, EINVAL, "unexpected argument '%s'", argv[first]);
+	return err;
+}
+
+/* The process that serves HTTP */
+
+struct server {
+	struct serve_options options;
+	struct reader_sandbox sandbox;
+	struct http_config http;
+	uid_t uid; /* of that process, and of the store, if this one is root */
+	gid_t gid; /* of Unix sockets; -1: that of this process */
+	int lock; /* of the store; -1: none */
+	int socket; /* to that process */
+	pid_t pid;
+};
+
+static int find_user(struct server *server, struct error *error)
+{
+	const char *name = server->options.user;
+	const struct passwd *user = getpwnam(name ? name : USER_DEFAULT);
+
+	server->uid = SANDBOX_UID;
+	server->gid = (gid_t)-1;
+	if (geteuid())
+		return 0;
+	if (!user && name)
+		return error_set(error, EINVAL, "--user: there is no user '%s'", name);
+	if (user && !user->pw_uid)
+		return error_set(error, EINVAL, "--user: '%s' is root", name ? name : USER_DEFAULT);
+	if (user) {
+		server->uid = user->pw_uid;
+		server->gid = user->pw_gid;
+	}
+	return 0;
+}
+
+/* A directory that is there already keeps its owner. */
+static int prepare_store(struct server *server, struct error *error)
+{
+	const char *path = server->options.store.path;
+
+	server->lock = -1;
+	if (!path)
+		return 0;
+	if (!mkdir(path, STORE_MODE)) {
+		if (!geteuid() && chown(path, server->uid, server->uid))
+			return error_errno(error, errno, "%s", path);
+	} else if (errno != EEXIST) {
+		return error_errno(error, errno, "%s", path);
+	}
+	server->lock = store_lock(path, error);
+	return server->lock < 0 ? server->lock : 0;
+}
+
+static int open_listeners(struct server *server, struct error *error)
+{
+	struct http_config *http = &server->http;
+	struct serve_options *options = &server->options;
+	int err = listen_inherit(http->listeners, &http->listener_count, error);
+
+	if (!err && !http->listener_count && !options->address_count) {
+		if (mkdir(RUN_DIRECTORY, 0755) && errno != EEXIST)
+			return error_errno(error, errno, RUN_DIRECTORY);
+		err = add_address(options, LISTEN_DEFAULT, false, error);
+	}
+	for (size_t i = 0; i < options->address_count && !err; i++) {
+		const struct address *address = &options->addresses[i];
+
+		if (http->listener_count == LISTENERS_MAX)
+			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
+		err = listen_at(address->text, address->insecure, server->gid,
+				&http->listeners[http->listener_count], error);
+		http->listener_count += !err;
+	}
+	return err;
+}
+
+/* In the process that serves HTTP. */
+static int run_http(struct server *server, struct error *error)
+{
+	int err;
+
+	server->http.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	err = http_rights_confine(server->options.store.path, error);
+	return err ? err : http_run(&server->http, error);
+}
+
+static pid_t fork_http(struct server *server)
+{
+	pid_t parent = getpid(), pid = fork();
+	struct error error;
+
+	if (pid)
+		return pid;
+	die_with_parent(parent);
+	if (!run_http(server, &error))
+		_exit(0);
+	print_message(error.text);
+	_exit(STATUS_FAILED);
+}
+
+/*
+ * Starts the process that serves HTTP again after a crash, which loses open requests alone: the
+ * sampler has the slices that are not stored. Returns when that process ends by itself.
+ */
+static int keep_http(struct server *server, struct error *error)
+{
+	unsigned int crashes = 0;
+
+	while (true) {
+		int64_t start = now_ns(CLOCK_MONOTONIC);
+		pid_t pid = fork_http(server);
+		char text[100];
+		int status;
+
+		if (pid < 0 || TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)) != pid)
+			return error_errno(error, errno, "can't start the HTTP server");
+		if (!WIFSIGNALED(status))
+			_exit(WEXITSTATUS(status));
+		if (now_ns(CLOCK_MONOTONIC) - start > CRASH_INTERVAL_NS)
+			crashes = 0;
+		if (++crashes == CRASHES_MAX)
+			return error_set(error, EIO,
+					 "the HTTP server was killed by signal %d again",
+					 WTERMSIG(status));
+		snprintf(text, sizeof(text),
+			 "the HTTP server was killed by signal %d; it is started again",
+			 WTERMSIG(status));
+		print_message(text);
+		server->http.restarts++;
+		poll(NULL, 0, RESTART_PAUSE_MS);
+	}
+}
+
+/* How prepare_http() has ended, for the process that samples. */
+struct preparation {
+	int err;
+	struct error error;
+};
+
+/* In the parent of the process that serves HTTP; `report` stays open. */
+static int prepare_http(struct server *server, int report, struct error *error)
+{
+	int kept[LISTENERS_MAX + 6] = {STDIN_FILENO,        STDOUT_FILENO, STDERR_FILENO,
+				       server->http.socket, server->lock,  report};
+	size_t count = 6;
+	sigset_t set;
+	int err;
+
+	for (size_t i = 0; i < server->http.listener_count; i++)
+		kept[count++] = server->http.listeners[i].socket;
+	close_other_fds(kept, count);
+	/* The sampler gets them, too, and ends this process afterwards. */
+	sigfillset(&set);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
+	sigdelset(&set, SIGABRT);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	umask(0027);
+	/* Each slice that waits has an open file. */
+	raise_file_limit(FILE_LIMIT_MAX);
+	err = http_rights_reduce(server->uid, error);
+	/* Without rights, as it runs code of other libraries. */
+	if (!err)
+		err = microhttpd_load(error);
+	if (err)
+		return err;
+	if (server->options.store.path &&
+	    faccessat(AT_FDCWD, server->options.store.path, W_OK | X_OK, AT_EACCESS))
+		return error_errno(error, errno,
+				   "%s: the user %u, who serves HTTP, can't write there",
+				   server->options.store.path, geteuid());
+	return 0;
+}
+
+/* In the process that serves HTTP, until it ends. */
+static void run_server(struct server *server, int report)
+{
+	struct preparation preparation = {0};
+	struct error error;
+
+	preparation.err = prepare_http(server, report, &preparation.error);
+	if (write(report, &preparation, sizeof(preparation)) != sizeof(preparation) ||
+	    preparation.err)
+		_exit(STATUS_FAILED);
+	close(report);
+	keep_http(server, &error);
+	print_message(error.text);
+	_exit(STATUS_FAILED);
+}
+
+/* Waits until that process can serve. */
+static int await_http(int report, struct error *error)
+{
+	struct preparation preparation;
+
+	if (TEMP_FAILURE_RETRY(read(report, &preparation, sizeof(preparation))) !=
+	    sizeof(preparation))
+		return error_set(error, EIO, "can't start the HTTP server");
+	if (preparation.err)
+		*error = preparation.error;
+	return preparation.err;
+}
+
+static int start_http(struct server *server, struct error *error)
+{
+	int ends[2], report[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return error_errno(error, errno, "can't start the HTTP server");
+	if (pipe2(report, O_CLOEXEC)) {
+		err = error_errno(error, errno, "can't start the HTTP server");
+		close(ends[0]);
+		close(ends[1]);
+		return err;
+	}
+	server->http.socket = ends[1];
+	server->http.store = server->options.store;
+	server->http.rate = server->options.session.rate;
+	server->http.message = print_message;
+	server->socket = ends[0];
+	server->pid = fork();
+	if (!server->pid) {
+		close(ends[0]);
+		close(report[0]);
+		run_server(server, report[1]);
+	}
+	close(ends[1]);
+	close(report[1]);
+	for (size_t i = 0; i < server->http.listener_count; i++)
+		close(server->http.listeners[i].socket);
+	if (server->lock >= 0)
+		close(server->lock);
+	err = server->pid < 0 ? error_set(error, EAGAIN, "can't start the HTTP server")
+			      : await_http(report[0], error);
+	close(report[0]);
+	return err;
+}
+
+/* The process that samples */
+
+static const struct server *started_server;
+
+static void print_started(const char *loaded)
+{
+	const struct serve_options *options = &started_server->options;
+
+	if (*loaded)
+		fprintf(stderr, "stackbeat: loaded %s\n", loaded);
+	for (size_t i = 0; i < options->address_count; i++)
+		fprintf(stderr, "stackbeat: serving at %s\n", options->addresses[i].text);
+	if (options->store.path)
+		fprintf(stderr, "stackbeat: storing in %s\n", options->store.path);
+}
+
+static void print_nothing(const char *loaded)
+{
+	(void)loaded;
+}
+
+/* The arguments, each with a NUL, as /debug/pprof/cmdline shows them. */
+static char *join_arguments(int argc, char **argv, char separator, size_t *size)
+{
+	char *line, *end;
+
+	*size = sizeof("stackbeat");
+	for (int i = 0; i < argc; i++)
+		*size += strlen(argv[i]) + 1;
+	line = malloc(*size);
+	if (!line)
+		return NULL;
+	end = stpcpy(line, "stackbeat");
+	for (int i = 0; i < argc; i++) {
+		*end++ = separator;
+		end = stpcpy(end, argv[i]);
+	}
+	return line;
+}
+
+static int sample(struct server *server, const char *command_line, struct error *error)
+{
+	struct symbolize_options symbolize = {0};
+	const struct sampler_config config = {
+		.session = &server->options.session,
+		.labels = &server->options.labels,
+		.sandbox = &server->sandbox.server,
+		.symbolize = &symbolize,
+		.command_line = command_line,
+		.memory = MEMORY_DEFAULT,
+		.socket = server->socket,
+		.has_store = server->options.store.path,
+		.started = server->options.quiet ? print_nothing : print_started,
+		.warning = print_warning,
+	};
+
+	started_server = server;
+	reader_sandbox_use(&server->sandbox, &server->options.sandbox, &symbolize);
+	return sampler_run(&config, error);
+}
+
+/* Waits for the process that serves HTTP, which stores the rest. */
+static int end_http(struct server *server, struct error *error)
+{
+	int status;
+
+	if (server->pid <= 0)
+		return 0;
+	close(server->socket);
+	if (waitpid(server->pid, &status, 0) != server->pid)
+		return error_errno(error, errno, "the HTTP server");
+	if (WIFSIGNALED(status))
+		return error_set(error, EIO, "the HTTP server was killed by signal %d",
+				 WTERMSIG(status));
+	return WEXITSTATUS(status) ? error_set(error, EIO, "the HTTP server has failed") : 0;
+}
+
+static int serve(struct server *server, int argc, char **argv, struct error *error)
+{
+	size_t size;
+	char *cmdline = join_arguments(argc, argv, '\0', &server->http.cmdline_size);
+	char *command_line = join_arguments(argc, argv, ' ', &size);
+	struct error later = {""};
+	int err = cmdline && command_line ? 0 : error_errno(error, ENOMEM, "can't serve");
+
+	server->http.cmdline = cmdline;
+	if (!err)
+		err = find_user(server, error);
+	if (!err)
+		err = open_listeners(server, error);
+	if (!err)
+		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
+	if (!err)
+		err = prepare_store(server, error);
+	if (!err)
+		err = start_http(server, error);
+	if (!err)
+		err = sample(server, command_line, error);
+	error_keep_first(&err, error, end_http(server, &later), &later);
+	reader_sandbox_stop(&server->sandbox);
+	free(cmdline);
+	free(command_line);
+	return err;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	struct server *server = calloc(1, sizeof(*server));
+	struct error error = {""};
+	int err;
+
+	if (!server) {
+		fputs("stackbeat serve: out of memory\n", stderr);
+		return STATUS_FAILED;
+	}
+	err = parse_options(argc, argv, &server->options, &error);
+	if (err) {
+		fprintf(stderr, "stackbeat serve: %s\n", error.text);
+	} else if (server->options.help) {
+		print_command_help(&serve_help, stdout);
+		free(server);
+		return 0;
+	}
+	if (err) {
+		free(server);
+		return STATUS_USAGE;
+	}
+	err = serve(server, argc, argv, &error);
+	if (err)
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+	free(server);
+	return err ? STATUS_FAILED : 0;
+}
