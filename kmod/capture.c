@@ -339,8 +339,10 @@ static bool sb_capture_is_hidden(const struct sb_spaces *spaces,
 /* Ends a request: the mappings are read, or can't be. */
 static void sb_space_request_done(struct sb_space_request *request)
 {
-	if (request->space)
+	if (request->space) {
+		WRITE_ONCE(request->space->requested, false);
 		sb_space_release(request->space);
+	}
 	sb_space_request_put(request);
 }
 

@@ -176,6 +176,7 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
 	WRITE_ONCE(space->exec_id, current->self_exec_id);
 	WRITE_ONCE(space->gap, 0);
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
+	WRITE_ONCE(space->requested, true);
 	space->rereads = 0;
 	atomic_set(&space->generation, 1);
 	/* Pairs with the acquire in sb_space_is_current(). */
@@ -214,8 +215,10 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	request->id = id;
 	request->start_time = leader->start_boottime;
 	/* Each reading has its own generation, even if nothing has changed since the last one. */
-	if (gap)
+	if (gap) {
 		atomic_inc(&space->generation);
+		WRITE_ONCE(space->requested, true);
+	}
 	request->gap = gap;
 	request->pid = sb_session_tgid(spaces->session, current);
 	request->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
@@ -277,6 +280,7 @@ static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now, u32 *g
 		if (space) {
 			/* One of its next samples requests a reread. */
 			sb_space_record_gap(space, 1);
+			WRITE_ONCE(space->requested, false);
 			sb_space_release(space);
 		}
 		queue->samples_without_space++;
@@ -332,12 +336,14 @@ static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_s
 {
 	struct sb_spaces *spaces = cursor->spaces;
 
-	if (now < READ_ONCE(space->next_read) || now < READ_ONCE(spaces->next_reread) ||
-	    sb_space_is_ending() || atomic_cmpxchg(&spaces->rereading, 0, 1))
+	if (READ_ONCE(space->requested) || now < READ_ONCE(space->next_read) ||
+	    now < READ_ONCE(spaces->next_reread) || sb_space_is_ending() ||
+	    atomic_cmpxchg(&spaces->rereading, 0, 1))
 		return;
 	/* If the request is queued, the worker ends the hold and resets spaces->rereading. */
 	if (sb_space_hold_id(space, id)) {
-		if (sb_space_queue_reread(cursor, space, id, now))
+		/* Again, as only now no other request can be queued. */
+		if (!READ_ONCE(space->requested) && sb_space_queue_reread(cursor, space, id, now))
 			return;
 		sb_space_release(space);
 	}

@@ -48,7 +48,12 @@ struct sb_space {
 	u32 gap;		/* first generation with a lost mmap event; 0: none */
 	u64 next_read;		/* ns: earliest time of the next reread */
 	/* Number of backoffs; written with spaces->rereading set, or by the claimer. */
-	u32 rereads;
+	u8 rereads;
+	/*
+	 * A request is pending. There is no second one, which might be read before it. Set by the
+	 * claimer or with spaces->rereading set, reset by the worker while it holds the entry.
+	 */
+	bool requested;
 	atomic_t holds;		/* the entry is not replaced while it is not 0 */
 } ____cacheline_aligned;
 
