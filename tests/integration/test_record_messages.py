@@ -186,9 +186,9 @@ def comments_describe_the_recording():
                      r"stack-copy \d+, unknown-mapping \d+\)$",
                      r"^callers in user mode: by unwind tables \d+, by frame pointers \d+, by copies of "
                      r"stacks \d+$",
-                     r"^unwind tables: compiled [1-9]\d*, files without \d+, files not read 0, refused by "
-                     r"the module 0, ranges of code not supported \d+$",
-                     r"^copies of stacks: used \d+, given up 0, lost \d+$",
+                     r"^unwinding: copies of stacks lost \d+, unwind tables compiled [1-9]\d*, files without "
+                     r"call frame information \d+, files without an unwind table 0, unwind tables refused 0, "
+                     r"ranges of code not supported \d+, copies of stacks used \d+, copies of stacks not used 0$",
                      rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):

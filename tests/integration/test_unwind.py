@@ -143,7 +143,7 @@ def a_system_under_a_shell_load():
 def frame_pointers_alone():
     profile, _, err = record("-F", 997, "--unwind=fp", command=workload("nofp", 0.2))
     check("callers by" not in err, f"tables in the summary: {err}")
-    check(not [line for line in profile.comments if line.startswith("unwind tables: ")],
+    check(not [line for line in profile.comments if line.startswith("unwinding: ")],
           f"tables in the comments: {profile.comments}")
     samples = [sample for sample in profile.samples if sample.labels.get("thread") == "lengths"]
     right = [sample for sample in samples if is_right("lengths", user_part(sample))]

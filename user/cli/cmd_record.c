@@ -85,7 +85,7 @@ static void show_progress(const struct recording *recording, const struct sample
 		"\r%.0f s, %" PRIu64 " samples, %" PRIu64 " lost, %" PRIu64
 		" unique stacks, overhead %.2f %%\033[K",
 		(double)recording->duration_ns / NS_PER_SECOND, totals->samples,
-		recording->lost_full + recording->lost_tail, totals->stacks,
+		counters_lost(recording->counts), totals->stacks,
 		recording_overhead_percent(recording));
 }
 

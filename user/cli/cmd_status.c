@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "lib/error.h"
+#include "record/counters.h"
 #include "session/netlink.h"
 
 static const struct cli_option options[] = {
@@ -68,34 +69,6 @@ static void add_flag(json_object *object, const char *key, bool value)
 
 static int add_session(const struct netlink_session *session, void *arg)
 {
-	static const char *const counters[STACKBEAT_S_COUNT] = {
-		[STACKBEAT_S_TICKS] = "ticks",
-		[STACKBEAT_S_SAMPLES] = "samples",
-		[STACKBEAT_S_LOST_FULL] = "lost_ring_full",
-		[STACKBEAT_S_LOST_BAD_TAIL] = "lost_bad_reader_position",
-		[STACKBEAT_S_IDLE] = "idle",
-		[STACKBEAT_S_FILTERED] = "filtered",
-		[STACKBEAT_S_MISSED_TICKS] = "missed_ticks",
-		[STACKBEAT_S_OVERHEAD_NS] = "overhead_ns",
-		[STACKBEAT_S_TICK_TIME_NS] = "tick_time_ns",
-		[STACKBEAT_S_THROTTLED] = "throttled",
-		[STACKBEAT_S_RATE] = "current_rate",
-		[STACKBEAT_S_ADDRESS_SPACES] = "address_spaces",
-		[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE] = "samples_without_address_space",
-		[STACKBEAT_S_ADDRESS_SPACES_UNREAD] = "address_spaces_unread",
-		[STACKBEAT_S_MMAP_EVENTS] = "mmap_events",
-		[STACKBEAT_S_MMAP_EVENTS_LOST] = "mmap_events_lost",
-		[STACKBEAT_S_MAPPINGS_DROPPED] = "mappings_dropped",
-		[STACKBEAT_S_FILES] = "files",
-		[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = "mappings_without_file",
-		[STACKBEAT_S_WORKER_OVERHEAD_NS] = "worker_overhead_ns",
-		[STACKBEAT_S_PROBE_OVERHEAD_NS] = "probe_overhead_ns",
-		[STACKBEAT_S_UNWIND_TABLES] = "unwind_tables",
-		[STACKBEAT_S_UNWIND_TABLE_BYTES] = "unwind_table_bytes",
-		[STACKBEAT_S_UNWIND_TABLES_REFUSED] = "unwind_tables_refused",
-		[STACKBEAT_S_STACK_COPIES] = "stack_copies",
-		[STACKBEAT_S_STACK_COPIES_LOST] = "stack_copies_lost",
-	};
 	json_object *object = json_object_new_object();
 
 	add_number(object, "session", session->id);
@@ -118,8 +91,8 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_number(object, "stack_copy_every", session->stack_copy_every);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
-		if (counters[i])
-			add_number(object, counters[i], session->stats[i]);
+		if (counter_table[i].key)
+			add_number(object, counter_table[i].key, session->stats[i]);
 	}
 	json_object_array_add(arg, object);
 	return 0;

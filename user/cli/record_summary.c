@@ -31,12 +31,14 @@ static double percent(uint64_t part, uint64_t total)
 
 static void print_losses(const struct recording *recording, FILE *out)
 {
-	const uint64_t lost = recording->lost_full + recording->lost_tail;
+	const uint64_t lost = counters_lost(recording->counts);
 	const char *separator = " (";
 
 	fprintf(out, ", %" PRIu64 " lost", lost);
-	print_count(recording->lost_full, "ring full", &separator, out);
-	print_count(recording->lost_tail, "bad reader position", &separator, out);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (counter_table[i].group == COUNTERS_LOST)
+			print_count(recording->counts[i], counter_table[i].name, &separator, out);
+	}
 	fputs(lost ? ")" : "", out);
 }
 
@@ -71,28 +73,15 @@ static void print_unwinding(const struct window *window, const struct recording 
 static void print_incomplete(const struct recording *recording,
 			     const struct truncation_counts *counts, FILE *out)
 {
-	const struct {
-		uint64_t count;
-		const char *name;
-	} all[] = {
-		{recording->samples_without_address_space, "samples without an address space"},
-		{recording->address_spaces_unread, "address spaces not read"},
-		{recording->mmap_events_lost, "mapping events lost"},
-		{recording->mappings_dropped, "mappings dropped"},
-		{recording->mappings_without_file, "mappings without a file"},
-		{recording->perf_maps_dropped, "perf maps dropped"},
-		{recording->samples_early, "samples resolved before their mappings arrived"},
-		{recording->tables_failed, "files without an unwind table"},
-		{recording->stack_copies_given_up, "copies of stacks not used"},
-		{recording->stack_copies_lost, "copies of stacks lost"},
-		{recording->tables_refused, "unwind tables refused"},
-	};
 	const char *separator = "; incomplete: ";
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		print_count(all[i].count, all[i].name, &separator, out);
-	if (recording->tables_refused)
-		fprintf(out, " (%s)", recording->table_refusal);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (!counter_table[i].is_incomplete)
+			continue;
+		print_count(recording->counts[i], counter_table[i].name, &separator, out);
+		if (i == COUNTER_TABLES_REFUSED && recording->counts[i])
+			fprintf(out, " (%s)", recording->table_refusal);
+	}
 	if (counts->unmapped)
 		fprintf(out, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
 			separator, counts->unmapped, counts->user_frames);
@@ -119,8 +108,9 @@ void print_record_summary(const struct window *window, const struct recording *r
 	print_losses(recording, out);
 	print_truncations(counts, out);
 	print_unwinding(window, recording, counts, out);
-	if (recording->throttled)
-		fprintf(out, ", throttled %" PRIu64 " times", recording->throttled);
+	if (recording->counts[STACKBEAT_S_THROTTLED])
+		fprintf(out, ", throttled %" PRIu64 " times",
+			recording->counts[STACKBEAT_S_THROTTLED]);
 	print_incomplete(recording, counts, out);
 	print_merged(window, out);
 	fprintf(out, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", path, (double)size / 1000,
@@ -170,7 +160,7 @@ void print_verification(const struct verification_result *result, FILE *out)
 
 void print_lost_at_end(const struct recording *recording, FILE *out)
 {
-	const uint64_t lost = recording->lost_full + recording->lost_tail;
+	const uint64_t lost = counters_lost(recording->counts);
 
 	if (lost)
 		fprintf(out, "stackbeat: all %" PRIu64 " samples after the last file were lost\n",
@@ -179,18 +169,20 @@ void print_lost_at_end(const struct recording *recording, FILE *out)
 
 int explain_no_samples(const struct recording *recording, struct error *error)
 {
-	if (recording->lost_full + recording->lost_tail)
+	const uint64_t *counts = recording->counts;
+
+	if (counters_lost(counts))
 		return error_set(error, ENODATA, "no samples: all %" PRIu64 " were lost",
-				 recording->lost_full + recording->lost_tail);
-	if (recording->filtered)
+				 counters_lost(counts));
+	if (counts[STACKBEAT_S_FILTERED])
 		return error_set(error, ENODATA,
 				 "no samples: nothing that the filter selects was running at any "
 				 "of the %" PRIu64 " ticks",
-				 recording->filtered + recording->idle);
-	if (recording->idle)
+				 counts[STACKBEAT_S_FILTERED] + counts[STACKBEAT_S_IDLE]);
+	if (counts[STACKBEAT_S_IDLE])
 		return error_set(error, ENODATA,
 				 "no samples: the CPUs were idle at all %" PRIu64 " ticks",
-				 recording->idle);
+				 counts[STACKBEAT_S_IDLE]);
 	return error_set(error, ENODATA,
 			 "no samples: the recording ended before the first tick, which comes after "
 			 "1/%u s; a higher -F gives more",

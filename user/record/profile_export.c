@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
+#include "lib/invariant.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
+#include "record/counters.h"
 #include "record/window.h"
 #include "runtime/go_layout.h"
 #include "symbolize/go_runtime.h"
@@ -20,11 +23,14 @@
 #include "symbolize/normalize.h"
 #include "symbolize/symbolizer.h"
 
+/* Of the longest comment with counters, each of which has 20 digits. */
+#define COUNTERS_COMMENT_SIZE 768
+
 double recording_overhead_percent(const struct recording *recording)
 {
 	double available = (double)recording->duration_ns * recording->cpus;
-	double overhead =
-		(double)recording->kernel_overhead_ns + (double)recording->reader_overhead_ns;
+	double overhead = (double)counters_kernel_overhead_ns(recording->counts) +
+			  (double)recording->counts[COUNTER_READER_OVERHEAD_NS];
 
 	return available > 0 ? 100 * overhead / available : 0;
 }
@@ -32,9 +38,30 @@ double recording_overhead_percent(const struct recording *recording)
 /* Ticks per second of the time that they stand for; missed ticks lower it. */
 static double mean_rate(const struct recording *recording)
 {
-	return recording->tick_time_ns
-		       ? (double)recording->ticks * 1e9 / (double)recording->tick_time_ns
-		       : recording->rate;
+	const double tick_time_ns = (double)recording->counts[STACKBEAT_S_TICK_TIME_NS];
+
+	return tick_time_ns > 0 ? (double)recording->counts[STACKBEAT_S_TICKS] * 1e9 / tick_time_ns
+				: recording->rate;
+}
+
+/* Adds a comment with the counters of a group: `head`, `begin`, "NAME NUMBER, ...", `end`. */
+static void comment_counters(struct profile *profile, const struct recording *recording,
+			     enum counter_group group, const char *head, const char *begin,
+			     const char *end)
+{
+	char text[COUNTERS_COMMENT_SIZE];
+	const char *separator = begin;
+	size_t used = 0;
+
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (counter_table[i].group != group)
+			continue;
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64,
+					 separator, counter_table[i].name, recording->counts[i]);
+		invariant(used < sizeof(text));
+		separator = ", ";
+	}
+	profile_comment(profile, "%s%s%s", head, text, end);
 }
 
 static void encode_unwinding(const struct window *window, const struct recording *recording)
@@ -47,17 +74,7 @@ static void encode_unwinding(const struct window *window, const struct recording
 			callers->by_table, callers->by_frame_pointer, callers->by_copy);
 	if (!recording->unwinds_by_tables)
 		return;
-	profile_comment(window->profile,
-			"unwind tables: compiled %" PRIu64 ", files without %" PRIu64
-			", files not read %" PRIu64 ", refused by the module %" PRIu64
-			", ranges of code not supported %" PRIu64,
-			recording->tables_compiled, recording->tables_none,
-			recording->tables_failed, recording->tables_refused,
-			recording->tables_unsupported);
-	profile_comment(window->profile,
-			"copies of stacks: used %" PRIu64 ", given up %" PRIu64 ", lost %" PRIu64,
-			recording->stack_copies_walked, recording->stack_copies_given_up,
-			recording->stack_copies_lost);
+	comment_counters(window->profile, recording, COUNTERS_UNWINDING, "unwinding", ": ", "");
 	if (recording->unknown_go)
 		profile_comment(window->profile,
 				"Go 1.%u is newer than this version of stackbeat: its goroutines "
@@ -72,7 +89,7 @@ static void encode_comments(const struct window *window, const struct recording 
 {
 	struct profile *profile = window->profile;
 	struct window_merged merged;
-	char text[TRUNCATION_COMMENT_SIZE];
+	char text[TRUNCATION_COMMENT_SIZE], head[64];
 	struct utsname kernel = {0};
 
 	uname(&kernel);
@@ -82,27 +99,18 @@ static void encode_comments(const struct window *window, const struct recording 
 		profile_comment(profile, "ended by an error: %s", recording->ended_by);
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 			recording->rate, mean_rate(recording), recording->cpus);
-	profile_comment(profile, "throttled: %" PRIu64 " times", recording->throttled);
+	profile_comment(profile, "throttled: %" PRIu64 " times",
+			recording->counts[STACKBEAT_S_THROTTLED]);
 	profile_comment(profile, "samples: %" PRIu64, window->samples);
-	profile_comment(profile,
-			"lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64
-			")",
-			recording->lost_full + recording->lost_tail, recording->lost_full,
-			recording->lost_tail);
+	snprintf(head, sizeof(head), "lost: %" PRIu64, counters_lost(recording->counts));
+	comment_counters(profile, recording, COUNTERS_LOST, head, " (", ")");
 	if (counts) {
 		truncation_comment(counts, text);
 		profile_comment(profile, "%s", text);
 	}
-	profile_comment(profile,
-			"address spaces: %" PRIu64 "; samples without an address space %" PRIu64
-			", address spaces not read %" PRIu64 ", mapping events lost %" PRIu64
-			", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
-			", perf maps dropped %" PRIu64
-			", samples resolved before their mappings arrived %" PRIu64,
-			recording->spaces, recording->samples_without_address_space,
-			recording->address_spaces_unread, recording->mmap_events_lost,
-			recording->mappings_dropped, recording->mappings_without_file,
-			recording->perf_maps_dropped, recording->samples_early);
+	snprintf(head, sizeof(head), "address spaces: %" PRIu64,
+		 recording->counts[STACKBEAT_S_ADDRESS_SPACES]);
+	comment_counters(profile, recording, COUNTERS_ADDRESS_SPACES, head, "; ", "");
 	if (counts) {
 		frames_comment(counts, text);
 		profile_comment(profile, "%s", text);
@@ -115,13 +123,15 @@ static void encode_comments(const struct window *window, const struct recording 
 				", samples without labels %" PRIu64
 				", samples without callers %" PRIu64,
 				merged.stacks, merged.labels, merged.callers);
-	profile_comment(profile, "missed ticks: %" PRIu64, recording->missed);
-	profile_comment(profile, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
-			recording->idle, recording->filtered);
+	profile_comment(profile, "missed ticks: %" PRIu64,
+			recording->counts[STACKBEAT_S_MISSED_TICKS]);
+	comment_counters(profile, recording, COUNTERS_WITHOUT_SAMPLE, "ticks without a sample",
+			 ": ", "");
 	profile_comment(profile,
 			"overhead: %" PRIu64 " ns in the kernel, %" PRIu64
 			" ns in the reader, %.3f %% of the machine",
-			recording->kernel_overhead_ns, recording->reader_overhead_ns,
+			counters_kernel_overhead_ns(recording->counts),
+			recording->counts[COUNTER_READER_OVERHEAD_NS],
 			recording_overhead_percent(recording));
 }
 

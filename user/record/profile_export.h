@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "record/counters.h"
+
 struct truncation_counts;
 struct error;
 struct labels;
@@ -27,34 +29,10 @@ struct recording {
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
 	int64_t duration_ns;
-	uint64_t lost_full; /* records lost: ring full */
-	uint64_t lost_tail; /* records lost: bad reader position */
-	uint64_t missed; /* ticks without a sample of their own */
-	uint64_t idle; /* ticks on idle CPUs */
-	uint64_t filtered; /* ticks that the filter excluded */
-	uint64_t ticks;
-	uint64_t tick_time_ns; /* that the ticks stand for */
-	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
-	uint64_t spaces; /* address spaces reported by the kernel */
-	uint64_t samples_without_address_space; /* user samples without an address space */
-	uint64_t address_spaces_unread; /* address spaces whose mappings were not read */
-	uint64_t mmap_events_lost; /* that the kernel could not report */
-	uint64_t mappings_dropped; /* beyond a limit of the kernel or the reader */
-	uint64_t mappings_without_file; /* mappings with a file that was not kept open */
-	uint64_t perf_maps_dropped; /* see runtime/perf_map_watcher.h */
-	uint64_t samples_early; /* resolved before their metadata arrived, see record/sample_queue.h
-				 */
+	uint64_t counts[COUNTER_COUNT]; /* see record/counters.h */
 	bool unwinds_by_tables; /* user stacks; else by frame pointers alone */
-	/* See struct unwind_tables_counts. */
-	uint64_t tables_compiled, tables_none, tables_failed, tables_refused, tables_unsupported;
 	const char *table_refusal; /* see unwind_tables_refusal() */
 	uint32_t unknown_go; /* see struct unwind_tables_counts */
-	/* Samples with a copy of their stack: see record/stack_copies.h. */
-	uint64_t stack_copies_walked;
-	uint64_t stack_copies_given_up; /* late, or for lack of memory */
-	uint64_t stack_copies_lost; /* for which the ring had no room */
-	uint64_t kernel_overhead_ns; /* CPU time of the module's timer callback, worker and probe */
-	uint64_t reader_overhead_ns; /* CPU time of this command while it recorded */
 };
 
 /* CPU time of profiling over the CPU time of all CPUs during the recording, in %. */

@@ -31,7 +31,6 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
-#define WINDOW_COUNTERS 26
 
 /* CPU time that this process has used since the recording began. */
 static uint64_t own_cpu_ns(const struct recorder *recorder)
@@ -63,7 +62,6 @@ static int drain_last(struct recorder *recorder, const struct recorder_config *c
 
 static int read_stats(struct recorder *recorder, struct error *error)
 {
-	struct recording *recording = &recorder->recording;
 	struct netlink_session *session = malloc(sizeof(*session));
 	int err;
 
@@ -71,27 +69,8 @@ static int read_stats(struct recorder *recorder, struct error *error)
 		return error_errno(error, ENOMEM, "can't read the counters");
 	err = session_get(&recorder->session, session, error);
 	if (!err) {
-		recording->lost_full = session->stats[STACKBEAT_S_LOST_FULL];
-		recording->lost_tail = session->stats[STACKBEAT_S_LOST_BAD_TAIL];
-		recording->missed = session->stats[STACKBEAT_S_MISSED_TICKS];
-		recording->idle = session->stats[STACKBEAT_S_IDLE];
-		recording->filtered = session->stats[STACKBEAT_S_FILTERED];
-		recording->kernel_overhead_ns = session->stats[STACKBEAT_S_OVERHEAD_NS] +
-						session->stats[STACKBEAT_S_WORKER_OVERHEAD_NS] +
-						session->stats[STACKBEAT_S_PROBE_OVERHEAD_NS];
-		recording->ticks = session->stats[STACKBEAT_S_TICKS];
-		recording->tick_time_ns = session->stats[STACKBEAT_S_TICK_TIME_NS];
-		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
-		recording->spaces = session->stats[STACKBEAT_S_ADDRESS_SPACES];
-		recording->samples_without_address_space =
-			session->stats[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE];
-		recording->address_spaces_unread =
-			session->stats[STACKBEAT_S_ADDRESS_SPACES_UNREAD];
-		recording->mmap_events_lost = session->stats[STACKBEAT_S_MMAP_EVENTS_LOST];
-		recorder->kernel_mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
-		recording->mappings_without_file =
-			session->stats[STACKBEAT_S_MAPPINGS_WITHOUT_FILE];
-		recording->stack_copies_lost = session->stats[STACKBEAT_S_STACK_COPIES_LOST];
+		memcpy(recorder->stats, session->stats, sizeof(recorder->stats));
+		memcpy(recorder->recording.counts, session->stats, sizeof(recorder->stats));
 	}
 	free(session);
 	return err;
@@ -106,30 +85,31 @@ static void count_tables(const struct collector *collector, struct recording *re
 	if (!collector->tables)
 		return;
 	unwind_tables_counts(collector->tables, &tables);
-	recording->tables_compiled = tables.compiled;
-	recording->tables_none = tables.without;
-	recording->tables_failed = tables.failed;
-	recording->tables_refused = tables.refused;
-	recording->tables_unsupported = tables.unsupported;
+	recording->counts[COUNTER_TABLES_COMPILED] = tables.compiled;
+	recording->counts[COUNTER_TABLES_NONE] = tables.without;
+	recording->counts[COUNTER_TABLES_FAILED] = tables.failed;
+	recording->counts[COUNTER_TABLES_REFUSED] = tables.refused;
+	recording->counts[COUNTER_TABLES_UNSUPPORTED] = tables.unsupported;
 	recording->table_refusal = unwind_tables_refusal(collector->tables);
 	recording->unknown_go = tables.unknown_go;
 	if (collector->copies)
 		stack_copies_counts(collector->copies, &copies);
-	recording->stack_copies_walked = copies.walked;
-	recording->stack_copies_given_up = copies.late + copies.full;
+	recording->counts[COUNTER_STACK_COPIES_WALKED] = copies.walked;
+	recording->counts[COUNTER_STACK_COPIES_GIVEN_UP] = copies.late + copies.full;
 }
 
 /* Adds what the reader itself has dropped. */
 static void add_own_counts(struct recorder *recorder)
 {
+	struct recording *recording = &recorder->recording;
 	struct address_space_counts counts;
 
-	count_tables(&recorder->collector, &recorder->recording);
+	count_tables(&recorder->collector, recording);
 	address_spaces_counts(recorder->collector.spaces, &counts);
-	recorder->recording.mappings_dropped =
-		recorder->kernel_mappings_dropped + counts.mappings_dropped;
-	recorder->recording.perf_maps_dropped = counts.perf_maps_dropped;
-	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
+	recording->counts[STACKBEAT_S_MAPPINGS_DROPPED] =
+		recorder->stats[STACKBEAT_S_MAPPINGS_DROPPED] + counts.mappings_dropped;
+	recording->counts[COUNTER_PERF_MAPS_DROPPED] = counts.perf_maps_dropped;
+	recording->counts[COUNTER_SAMPLES_EARLY] = sample_queue_early(recorder->collector.queue);
 }
 
 /* Progress without up-to-date counters is not worth the end of a recording: it is skipped. */
@@ -142,7 +122,7 @@ static void report_progress(struct recorder *recorder, const struct recorder_con
 	if (read_stats(recorder, &error))
 		return;
 	recording->duration_ns = elapsed;
-	recording->reader_overhead_ns = own_cpu_ns(recorder);
+	recording->counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
 	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
 }
 
@@ -229,45 +209,10 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	later_err = read_stats(recorder, &later);
 	error_keep_first(&err, error, later_err, &later);
 	add_own_counts(recorder);
-	recording->reader_overhead_ns = own_cpu_ns(recorder);
+	recording->counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
 	recorder->stopped = true;
 	collector_verify(&recorder->collector, config->sandbox, config->verify_timeout_s);
 	return err;
-}
-
-/* The counters that a window has the difference of. */
-static void counters_of(struct recording *recording, uint64_t *counters[WINDOW_COUNTERS])
-{
-	uint64_t *const all[WINDOW_COUNTERS] = {
-		&recording->lost_full,
-		&recording->lost_tail,
-		&recording->missed,
-		&recording->idle,
-		&recording->filtered,
-		&recording->ticks,
-		&recording->tick_time_ns,
-		&recording->throttled,
-		&recording->spaces,
-		&recording->samples_without_address_space,
-		&recording->address_spaces_unread,
-		&recording->mmap_events_lost,
-		&recording->mappings_dropped,
-		&recording->mappings_without_file,
-		&recording->perf_maps_dropped,
-		&recording->samples_early,
-		&recording->tables_compiled,
-		&recording->tables_none,
-		&recording->tables_failed,
-		&recording->tables_refused,
-		&recording->tables_unsupported,
-		&recording->stack_copies_walked,
-		&recording->stack_copies_given_up,
-		&recording->stack_copies_lost,
-		&recording->kernel_overhead_ns,
-		&recording->reader_overhead_ns,
-	};
-
-	memcpy(counters, all, sizeof(all));
 }
 
 int recorder_measure(struct recorder *recorder, struct recording *recording, struct error *error)
@@ -281,7 +226,7 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 			return err;
 		add_own_counts(recorder);
 		recorder->recording.duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
-		recorder->recording.reader_overhead_ns = own_cpu_ns(recorder);
+		recorder->recording.counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
 	}
 	*recording = recorder->recording;
 	return 0;
@@ -291,15 +236,11 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 static int measure_window(struct recorder *recorder, struct recording *recording,
 			  struct error *error)
 {
-	uint64_t *of_window[WINDOW_COUNTERS], *of_taken[WINDOW_COUNTERS];
 	int err = recorder_measure(recorder, recording, error);
 
 	if (err)
 		return err;
-	counters_of(recording, of_window);
-	counters_of(&recorder->taken, of_taken);
-	for (size_t i = 0; i < WINDOW_COUNTERS; i++)
-		*of_window[i] -= MIN(*of_window[i], *of_taken[i]);
+	counters_subtract(recording->counts, recorder->taken.counts);
 	recording->start_ns += recorder->taken.duration_ns;
 	recording->duration_ns -= recorder->taken.duration_ns;
 	return 0;

@@ -67,7 +67,7 @@ struct recorder {
 	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	int64_t start; /* CLOCK_MONOTONIC, ns */
 	bool stopped; /* the counters are those of the stop */
-	uint64_t kernel_mappings_dropped;
+	uint64_t stats[STACKBEAT_S_COUNT]; /* of the module, as they were last read */
 	struct recording taken; /* the counters and the duration at the last recorder_take() */
 };
 

@@ -2,6 +2,9 @@
 #include "serve/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+
+#include "record/counters.h"
 
 static void print_head(FILE *out, const char *name, const char *type, const char *help)
 {
@@ -34,9 +37,11 @@ static void print_sampling(const struct sampler_counters *counters, FILE *out)
 	print_one(out, "samples_total", "counter", "Samples in slices that were symbolized.",
 		  counters->samples);
 	print_head(out, "samples_lost_total", "counter", "Samples lost, by cause.");
-	print_labelled(out, "samples_lost_total", "cause", "ring full", counters->lost_full);
-	print_labelled(out, "samples_lost_total", "cause", "bad reader position",
-		       counters->lost_tail);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (counter_table[i].group == COUNTERS_LOST)
+			print_labelled(out, "samples_lost_total", "cause", counter_table[i].name,
+				       counters->session[i]);
+	}
 	print_labelled(out, "samples_lost_total", "cause", "not exported", counters->lost_export);
 	print_head(out, "samples_truncated_total", "counter",
 		   "Samples whose stack is truncated, by cause.");
@@ -49,17 +54,25 @@ static void print_sampling(const struct sampler_counters *counters, FILE *out)
 	print_one(out, "samples_complete_total", "counter", "Samples whose stack is complete.",
 		  complete);
 	print_one(out, "missed_ticks_total", "counter", "Ticks without a sample of their own.",
-		  counters->missed_ticks);
+		  counters->session[STACKBEAT_S_MISSED_TICKS]);
 	print_one(out, "throttled_total", "counter",
 		  "How often the rate was halved on a CPU to keep the budget.",
-		  counters->throttled);
+		  counters->session[STACKBEAT_S_THROTTLED]);
+	print_head(out, "incomplete_total", "counter", "What the profiles lack, by kind.");
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (counter_table[i].is_incomplete)
+			print_labelled(out, "incomplete_total", "kind", counter_table[i].name,
+				       counters->session[i]);
+	}
 	print_one(out, "sampling_rate_hertz", "gauge", "Rate of the continuous session.",
 		  counters->rate);
 	print_one(out, "cpus", "gauge", "CPUs that were online at the start.", counters->cpus);
 	print_head(out, "overhead_seconds_total", "counter",
 		   "CPU time of the module, and of the processes that read and symbolize.");
-	print_seconds(out, "overhead_seconds_total", "kernel", counters->kernel_overhead_ns);
-	print_seconds(out, "overhead_seconds_total", "reader", counters->reader_overhead_ns);
+	print_seconds(out, "overhead_seconds_total", "kernel",
+		      counters_kernel_overhead_ns(counters->session));
+	print_seconds(out, "overhead_seconds_total", "reader",
+		      counters->session[COUNTER_READER_OVERHEAD_NS]);
 }
 
 static void print_store(const struct metrics *metrics, FILE *out)

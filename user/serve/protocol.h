@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "pprof/truncation.h"
+#include "record/counters.h"
 
 /* To the sampler. */
 enum ask_type {
@@ -47,10 +48,8 @@ enum reply_type {
 /* Since the start. */
 struct sampler_counters {
 	uint64_t samples, truncated[TRUNCATED_COUNT]; /* in slices that were sent */
-	uint64_t lost_full, lost_tail; /* samples */
+	uint64_t session[COUNTER_COUNT]; /* of the session, see record/counters.h */
 	uint64_t lost_export; /* samples of slices that could not be exported or sent */
-	uint64_t missed_ticks, throttled;
-	uint64_t kernel_overhead_ns, reader_overhead_ns;
 	uint64_t slices;
 	uint64_t resident_bytes;
 	uint32_t rate, cpus;

@@ -449,12 +449,7 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 
 	reply.err = recorder_measure(&sampler->recorder, &recording, &error);
 	if (!reply.err) {
-		counters->lost_full = recording.lost_full;
-		counters->lost_tail = recording.lost_tail;
-		counters->missed_ticks = recording.missed;
-		counters->throttled = recording.throttled;
-		counters->kernel_overhead_ns = recording.kernel_overhead_ns;
-		counters->reader_overhead_ns = recording.reader_overhead_ns;
+		memcpy(counters->session, recording.counts, sizeof(counters->session));
 		counters->slices = sampler->slices;
 		counters->rate = recording.rate;
 		counters->cpus = recording.cpus;

@@ -25,8 +25,8 @@ static int set_up(void **state)
 	recording = (struct recording){
 		.duration_ns = 2500000000,
 		.cpus = 4,
-		.kernel_overhead_ns = 20000000,
-		.reader_overhead_ns = 30000000,
+		.counts[STACKBEAT_S_OVERHEAD_NS] = 20000000,
+		.counts[COUNTER_READER_OVERHEAD_NS] = 30000000,
 	};
 	if (window_init(&window, NULL))
 		return -1;
@@ -68,13 +68,13 @@ static void summary_names_only_what_happened(void **state)
 static void losses_and_truncations_have_their_causes(void **state)
 {
 	(void)state;
-	recording.lost_tail = 3;
-	recording.throttled = 2;
+	recording.counts[STACKBEAT_S_LOST_BAD_TAIL] = 3;
+	recording.counts[STACKBEAT_S_THROTTLED] = 2;
 	counts.samples[TRUNCATED_MAX_DEPTH] = 30;
 	expect_summary("stackbeat: 1000 samples in 2.5 s, 3 lost (bad reader position 3), "
 		       "30 truncated (max-depth 30); 97.0 % complete, throttled 2 times; "
 		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
-	recording.lost_full = 4;
+	recording.counts[STACKBEAT_S_LOST_FULL] = 4;
 	counts.samples[TRUNCATED_EXEC] = 971;
 	expect_summary("stackbeat: 1000 samples in 2.5 s, 7 lost (ring full 4, bad reader position "
 		       "3), 1001 truncated (max-depth 30, exec 971); 0.0 % complete, throttled 2 "
@@ -98,32 +98,32 @@ static void callers_have_shares(void **state)
 
 static void everything_incomplete_is_named(void **state)
 {
-	uint64_t *const all[] = {
-		&recording.samples_without_address_space,
-		&recording.address_spaces_unread,
-		&recording.mmap_events_lost,
-		&recording.mappings_dropped,
-		&recording.mappings_without_file,
-		&recording.perf_maps_dropped,
-		&recording.samples_early,
-		&recording.tables_failed,
-		&recording.stack_copies_given_up,
-		&recording.stack_copies_lost,
-		&recording.tables_refused,
+	const unsigned int all[] = {
+		STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE,
+		STACKBEAT_S_ADDRESS_SPACES_UNREAD,
+		STACKBEAT_S_MMAP_EVENTS_LOST,
+		STACKBEAT_S_MAPPINGS_DROPPED,
+		STACKBEAT_S_MAPPINGS_WITHOUT_FILE,
+		STACKBEAT_S_STACK_COPIES_LOST,
+		COUNTER_PERF_MAPS_DROPPED,
+		COUNTER_SAMPLES_EARLY,
+		COUNTER_TABLES_FAILED,
+		COUNTER_TABLES_REFUSED,
+		COUNTER_STACK_COPIES_GIVEN_UP,
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		*all[i] = i + 1;
+		recording.counts[all[i]] = i + 1;
 	recording.table_refusal = "no memory";
 	counts.unmapped = 12;
 	expect_summary(
 		"stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
 		"incomplete: samples without an address space 1, address spaces not read 2, "
 		"mapping events lost 3, mappings dropped 4, mappings without a file 5, "
-		"perf maps dropped 6, samples resolved before their mappings arrived 7, "
-		"files without an unwind table 8, copies of stacks not used 9, copies of stacks "
-		"lost 10, unwind tables refused 11 (no memory), user frames outside all mappings "
+		"copies of stacks lost 6, perf maps dropped 7, samples resolved before their "
+		"mappings arrived 8, files without an unwind table 9, unwind tables refused 10 (no "
+		"memory), copies of stacks not used 11, user frames outside all mappings "
 		"12 of 5000; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
 }
 
@@ -226,14 +226,14 @@ static void lack_of_samples_has_a_reason(void **state)
 	recording.rate = 99;
 	expect_reason("no samples: the recording ended before the first tick, which comes after "
 		      "1/99 s; a higher -F gives more");
-	recording.idle = 5;
+	recording.counts[STACKBEAT_S_IDLE] = 5;
 	expect_reason("no samples: the CPUs were idle at all 5 ticks");
-	recording.filtered = 2;
+	recording.counts[STACKBEAT_S_FILTERED] = 2;
 	expect_reason("no samples: nothing that the filter selects was running at any of the 7 "
 		      "ticks");
-	recording.lost_full = 3;
+	recording.counts[STACKBEAT_S_LOST_FULL] = 3;
 	expect_reason("no samples: all 3 were lost");
-	recording.lost_tail = 1;
+	recording.counts[STACKBEAT_S_LOST_BAD_TAIL] = 1;
 	expect_reason("no samples: all 4 were lost");
 }
 
@@ -246,8 +246,8 @@ static void losses_after_the_last_file_are_printed(void **state)
 	(void)state;
 	assert_non_null(out);
 	print_lost_at_end(&recording, out);
-	recording.lost_full = 3;
-	recording.lost_tail = 2;
+	recording.counts[STACKBEAT_S_LOST_FULL] = 3;
+	recording.counts[STACKBEAT_S_LOST_BAD_TAIL] = 2;
 	print_lost_at_end(&recording, out);
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(text, "stackbeat: all 5 samples after the last file were lost\n");

@@ -623,34 +623,34 @@ static void comments_have_all_counters(void **state)
 	struct profile *profile;
 	const char *first;
 
-	recording->lost_full = 7;
-	recording->lost_tail = 5;
-	recording->missed = 3;
-	recording->idle = 900;
-	recording->filtered = 80;
-	recording->ticks = 250;
-	recording->tick_time_ns = 4000000000;
-	recording->throttled = 4;
-	recording->spaces = 21;
-	recording->samples_without_address_space = 6;
-	recording->address_spaces_unread = 5;
-	recording->mmap_events_lost = 2;
-	recording->mappings_dropped = 9;
-	recording->perf_maps_dropped = 4;
-	recording->samples_early = 8;
-	recording->mappings_without_file = 1;
+	recording->counts[STACKBEAT_S_LOST_FULL] = 7;
+	recording->counts[STACKBEAT_S_LOST_BAD_TAIL] = 5;
+	recording->counts[STACKBEAT_S_MISSED_TICKS] = 3;
+	recording->counts[STACKBEAT_S_IDLE] = 900;
+	recording->counts[STACKBEAT_S_FILTERED] = 80;
+	recording->counts[STACKBEAT_S_TICKS] = 250;
+	recording->counts[STACKBEAT_S_TICK_TIME_NS] = 4000000000;
+	recording->counts[STACKBEAT_S_THROTTLED] = 4;
+	recording->counts[STACKBEAT_S_ADDRESS_SPACES] = 21;
+	recording->counts[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE] = 6;
+	recording->counts[STACKBEAT_S_ADDRESS_SPACES_UNREAD] = 5;
+	recording->counts[STACKBEAT_S_MMAP_EVENTS_LOST] = 2;
+	recording->counts[STACKBEAT_S_MAPPINGS_DROPPED] = 9;
+	recording->counts[COUNTER_PERF_MAPS_DROPPED] = 4;
+	recording->counts[COUNTER_SAMPLES_EARLY] = 8;
+	recording->counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = 1;
 	recording->unwinds_by_tables = true;
-	recording->tables_compiled = 31;
-	recording->tables_none = 32;
-	recording->tables_failed = 33;
-	recording->tables_refused = 34;
-	recording->tables_unsupported = 35;
-	recording->stack_copies_walked = 36;
-	recording->stack_copies_given_up = 37;
-	recording->stack_copies_lost = 38;
+	recording->counts[COUNTER_TABLES_COMPILED] = 31;
+	recording->counts[COUNTER_TABLES_NONE] = 32;
+	recording->counts[COUNTER_TABLES_FAILED] = 33;
+	recording->counts[COUNTER_TABLES_REFUSED] = 34;
+	recording->counts[COUNTER_TABLES_UNSUPPORTED] = 35;
+	recording->counts[COUNTER_STACK_COPIES_WALKED] = 36;
+	recording->counts[COUNTER_STACK_COPIES_GIVEN_UP] = 37;
+	recording->counts[STACKBEAT_S_STACK_COPIES_LOST] = 38;
 	recording->unknown_go = 99;
-	recording->kernel_overhead_ns = 12345678;
-	recording->reader_overhead_ns = 37654322;
+	recording->counts[STACKBEAT_S_OVERHEAD_NS] = 12345678;
+	recording->counts[COUNTER_READER_OVERHEAD_NS] = 37654322;
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
 	add_sample(fixture);
@@ -681,13 +681,14 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));
-	assert_true(has_comment(profile, "unwind tables: compiled 31, files without 32, files not "
-					 "read 33, refused by the module 34, ranges of code not "
-					 "supported 35"));
-	assert_true(has_comment(profile, "copies of stacks: used 36, given up 37, lost 38"));
+	assert_true(has_comment(
+		profile, "unwinding: copies of stacks lost 38, unwind tables compiled 31, files "
+			 "without call frame information 32, files without an unwind table 33, "
+			 "unwind tables refused 34, ranges of code not supported 35, copies of "
+			 "stacks used 36, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
 					 "goroutines are read as those of Go 1.27"));
-	assert_int_equal(profile->comments.count, 16);
+	assert_int_equal(profile->comments.count, 15);
 	profile_free(profile);
 }
 
@@ -696,8 +697,8 @@ static void overhead_is_a_percentage_of_all_cpus(void **state)
 	struct recording recording = {
 		.cpus = 4,
 		.duration_ns = 1000,
-		.kernel_overhead_ns = 30,
-		.reader_overhead_ns = 10,
+		.counts[STACKBEAT_S_OVERHEAD_NS] = 30,
+		.counts[COUNTER_READER_OVERHEAD_NS] = 10,
 	};
 
 	(void)state;

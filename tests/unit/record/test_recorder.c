@@ -167,11 +167,11 @@ static void take(void)
 	sums.next_start_ns = recording.start_ns + recording.duration_ns;
 	sums.windows++;
 	sums.samples += window.samples;
-	sums.lost += recording.lost_full;
-	sums.missed += recording.missed;
-	sums.ticks += recording.ticks;
+	sums.lost += recording.counts[STACKBEAT_S_LOST_FULL];
+	sums.missed += recording.counts[STACKBEAT_S_MISSED_TICKS];
+	sums.ticks += recording.counts[STACKBEAT_S_TICKS];
 	sums.duration_ns += recording.duration_ns;
-	sums.reader_ns += recording.reader_overhead_ns;
+	sums.reader_ns += recording.counts[COUNTER_READER_OVERHEAD_NS];
 	window_clear(&window);
 }
 
@@ -243,7 +243,7 @@ static void windows_sum_up_to_the_recording(void **state)
 	assert_int_equal(sums.missed, 2 * (DRAINS + 1));
 	assert_int_equal(sums.ticks, 15 * (DRAINS + 1));
 	assert_int_equal(sums.duration_ns, recorder->recording.duration_ns);
-	assert_int_equal(sums.reader_ns, recorder->recording.reader_overhead_ns);
+	assert_int_equal(sums.reader_ns, recorder->recording.counts[COUNTER_READER_OVERHEAD_NS]);
 	/* Nothing is left. */
 	take();
 	assert_int_equal(sums.samples, totals->samples);
@@ -280,7 +280,7 @@ static void empty_windows_keep_their_counters(void **state)
 	assert_int_equal(record_with(lose_then_sample, &error), 0);
 	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
 	assert_true(window.samples > 0);
-	assert_int_equal(sums.lost + recording.lost_full, 3 * (DRAINS + 1));
+	assert_int_equal(sums.lost + recording.counts[STACKBEAT_S_LOST_FULL], 3 * (DRAINS + 1));
 	assert_int_equal(sums.duration_ns + recording.duration_ns, recorder->recording.duration_ns);
 	window_clear(&window);
 }
@@ -302,35 +302,15 @@ static void counters_are_those_of_the_session(void **state)
 	struct error error;
 
 	(void)state;
-	recorder->taken.throttled = 11;
-	recorder->taken.spaces = UINT64_MAX;
+	recorder->taken.counts[STACKBEAT_S_THROTTLED] = 11;
+	recorder->taken.counts[STACKBEAT_S_ADDRESS_SPACES] = UINT64_MAX;
 	assert_int_equal(record_with(set_counters, &error), 0);
-	const struct {
-		uint64_t value;
-		unsigned int stat;
-	} all[] = {
-		{recording->lost_full, STACKBEAT_S_LOST_FULL},
-		{recording->lost_tail, STACKBEAT_S_LOST_BAD_TAIL},
-		{recording->missed, STACKBEAT_S_MISSED_TICKS},
-		{recording->idle, STACKBEAT_S_IDLE},
-		{recording->filtered, STACKBEAT_S_FILTERED},
-		{recording->ticks, STACKBEAT_S_TICKS},
-		{recording->tick_time_ns, STACKBEAT_S_TICK_TIME_NS},
-		{recording->throttled, STACKBEAT_S_THROTTLED},
-		{recording->spaces, STACKBEAT_S_ADDRESS_SPACES},
-		{recording->samples_without_address_space,
-		 STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE},
-		{recording->address_spaces_unread, STACKBEAT_S_ADDRESS_SPACES_UNREAD},
-		{recording->mmap_events_lost, STACKBEAT_S_MMAP_EVENTS_LOST},
-		{recording->mappings_dropped, STACKBEAT_S_MAPPINGS_DROPPED},
-		{recording->mappings_without_file, STACKBEAT_S_MAPPINGS_WITHOUT_FILE},
-		{recording->stack_copies_lost, STACKBEAT_S_STACK_COPIES_LOST},
-	};
 	const uint64_t *stats = fake_device.counters.stats;
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		assert_int_equal(all[i].value, stats[all[i].stat]);
-	assert_int_equal(recording->kernel_overhead_ns,
+	assert_memory_equal(recording->counts, stats, STACKBEAT_S_COUNT * sizeof(*stats));
+	assert_int_equal(counters_lost(recording->counts),
+			 stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_BAD_TAIL]);
+	assert_int_equal(counters_kernel_overhead_ns(recording->counts),
 			 stats[STACKBEAT_S_OVERHEAD_NS] + stats[STACKBEAT_S_WORKER_OVERHEAD_NS] +
 				 stats[STACKBEAT_S_PROBE_OVERHEAD_NS]);
 	assert_int_equal(recording->rate, 99);
@@ -338,12 +318,14 @@ static void counters_are_those_of_the_session(void **state)
 	assert_false(recording->unwinds_by_tables);
 	/* Those of a window are differences, but not below 0. */
 	assert_int_equal(recorder_take(recorder, &window, &taken, &error), 0);
-	assert_int_equal(taken.throttled, recording->throttled - 11);
-	assert_int_equal(taken.spaces, 0);
-	assert_int_equal(taken.ticks, recording->ticks);
+	assert_int_equal(taken.counts[STACKBEAT_S_THROTTLED],
+			 recording->counts[STACKBEAT_S_THROTTLED] - 11);
+	assert_int_equal(taken.counts[STACKBEAT_S_ADDRESS_SPACES], 0);
+	assert_int_equal(taken.counts[STACKBEAT_S_TICKS], recording->counts[STACKBEAT_S_TICKS]);
 	window_clear(&window);
 	assert_int_equal(recorder_take(recorder, &window, &taken, &error), 0);
-	assert_int_equal(taken.ticks + taken.throttled + taken.kernel_overhead_ns, 0);
+	for (size_t i = 0; i < STACKBEAT_S_COUNT; i++)
+		assert_int_equal(taken.counts[i], counter_table[i].is_level ? stats[i] : 0);
 	window_clear(&window);
 }
 

@@ -32,8 +32,9 @@ static void values_are_those_of_the_counters(void **state)
 {
 	struct metrics metrics = {
 		.sampler = {.samples = 100,
-			    .lost_full = 2,
-			    .kernel_overhead_ns = 1500000000,
+			    .session[STACKBEAT_S_LOST_FULL] = 2,
+			    .session[STACKBEAT_S_WORKER_OVERHEAD_NS] = 1500000000,
+			    .session[STACKBEAT_S_MMAP_EVENTS_LOST] = 8,
 			    .resident_bytes = 4096},
 		.store = {.removed_full = 3},
 		.windows = 5,
@@ -47,6 +48,7 @@ static void values_are_those_of_the_counters(void **state)
 	assert_line(text, "stackbeat_samples_complete_total 93");
 	assert_line(text, "stackbeat_samples_lost_total{cause=\"ring full\"} 2");
 	assert_line(text, "stackbeat_samples_truncated_total{cause=\"kernel\"} 7");
+	assert_line(text, "stackbeat_incomplete_total{kind=\"mapping events lost\"} 8");
 	assert_line(text, "stackbeat_overhead_seconds_total{part=\"kernel\"} 1.500000000");
 	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
 	assert_line(text, "stackbeat_windows 5");
