@@ -260,6 +260,11 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 	return err;
 }
 
+void recorder_skip_empty(struct recorder *recorder)
+{
+	recorder->taken.duration_ns = recorder->recording.duration_ns;
+}
+
 int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
 		  struct error *error)
 {

@@ -99,6 +99,12 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 		  struct error *error);
 
 /*
+ * Call after recorder_take() has returned a window without samples: the next window begins at the
+ * end of this one, and not at its start. The counters of this one are still in the next one.
+ */
+void recorder_skip_empty(struct recorder *recorder);
+
+/*
  * As recorder_take(), but takes nothing: sets *window to the samples in the recorder, until another
  * function is called.
  */

@@ -253,6 +253,9 @@ static bool cut_slice(struct sampler *sampler)
 		release_export(export);
 		return false;
 	}
+	/* Each time is in one slice, also in one without a file. */
+	if (!window.samples)
+		recorder_skip_empty(&sampler->recorder);
 	reply.slice = ++sampler->slices;
 	reply.start_ns = recording.start_ns;
 	reply.duration_ns = recording.duration_ns;

@@ -35,6 +35,8 @@ static struct {
 	int err;
 	bool bad_record;
 	bool skips_empty; /* the windows without samples */
+	bool skips_time; /* by recorder_skip_empty() */
+	int64_t skipped_ns;
 	uint64_t put; /* samples */
 	unsigned long
 		fail_malloc; /* the allocation that fails, from the drain `fail_at`; 0: none */
@@ -156,6 +158,12 @@ static void take(void)
 	}
 	assert_int_equal(err, 0);
 	if (sums.skips_empty && !window.samples) {
+		if (sums.skips_time) {
+			recorder_skip_empty(recorder);
+			sums.skipped_ns += recording.duration_ns;
+			sums.next_start_ns = recording.start_ns + recording.duration_ns;
+			sums.windows++;
+		}
 		window_clear(&window);
 		return;
 	}
@@ -282,6 +290,25 @@ static void empty_windows_keep_their_counters(void **state)
 	assert_true(window.samples > 0);
 	assert_int_equal(sums.lost + recording.counts[STACKBEAT_S_LOST_FULL], 3 * (DRAINS + 1));
 	assert_int_equal(sums.duration_ns + recording.duration_ns, recorder->recording.duration_ns);
+	window_clear(&window);
+}
+
+static void empty_windows_may_keep_their_time(void **state)
+{
+	struct recording recording;
+	struct window window;
+	struct error error;
+
+	(void)state;
+	sums.skips_empty = sums.takes = sums.skips_time = true;
+	assert_int_equal(record_with(lose_then_sample, &error), 0);
+	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	assert_true(window.samples > 0);
+	assert_int_equal(sums.lost + recording.counts[STACKBEAT_S_LOST_FULL], 3 * (DRAINS + 1));
+	assert_true(sums.skipped_ns > 0);
+	assert_int_equal(recording.start_ns, sums.next_start_ns);
+	assert_int_equal(sums.skipped_ns + sums.duration_ns + recording.duration_ns,
+			 recorder->recording.duration_ns);
 	window_clear(&window);
 }
 
@@ -484,6 +511,7 @@ int main(void)
 		TEST(windows_sum_up_to_the_recording),
 		TEST(one_window_is_the_whole_recording),
 		TEST(empty_windows_keep_their_counters),
+		TEST(empty_windows_may_keep_their_time),
 		TEST(counters_are_those_of_the_session),
 		TEST(recording_ends_with_its_time),
 		TEST(recording_ends_with_its_session),

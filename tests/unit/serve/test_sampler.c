@@ -60,7 +60,7 @@ static struct {
 	void (*script)(void); /* in recorder_run() */
 	void (*polled)(void); /* in poll() */
 	const char *statm; /* NULL: it can't be opened */
-	unsigned int polls, takes, closes, windows;
+	unsigned int polls, takes, skips, closes, windows;
 	unsigned int exports; /* in this process */
 } fake;
 
@@ -126,6 +126,12 @@ int recorder_take(struct recorder *running, struct window *window, struct record
 	window->samples = fake.samples;
 	*recording = (struct recording){.start_ns = 100 * fake.takes, .duration_ns = fake.takes};
 	return 0;
+}
+
+void recorder_skip_empty(struct recorder *running)
+{
+	(void)running;
+	fake.skips++;
 }
 
 /* The counters that recorder_measure() returns. */
@@ -547,6 +553,7 @@ static void full_recorder_ends_a_slice(void **state)
 	(void)state;
 	sample(fill_memory);
 	assert_int_equal(fake.takes, 2);
+	assert_int_equal(fake.skips, 1);
 }
 
 /* No process is needed, and there is no file. */
@@ -561,6 +568,7 @@ static void cut_nothing(void)
 	expect_cut(1, 1);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(fake.exports, 0);
+	assert_int_equal(fake.skips, 1);
 	drain();
 	reply = expect(REPLY_SLICE, false);
 	assert_int_equal(reply.slice, 1);
