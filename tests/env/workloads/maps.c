@@ -13,11 +13,11 @@
  *	files	COUNT mappings, each of a new file in DIR
  *	abuse	as `many` in one process, and then as `storm`, forever
  *	bursts	as `many` in one process, and then, forever, works a while, and as `storm` 900 times
- *	locks	as `many` in one process, and then, forever, changes the protection of much memory, which
- *		holds the mmap_lock for long, and as `storm` twice
+ *	locks	as `many` in one process, and then, forever, changes the protection of much memory,
+ *		which holds the mmap_lock for long, and as `storm` twice
  *
- * The modes many, files, abuse, bursts and locks print "ready" when the mappings exist, and work forever;
- * regions and storm work for a while first, so that a session knows the process.
+ * The modes many, files, abuse, bursts and locks print "ready" when the mappings exist, and work
+ * forever; regions and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
