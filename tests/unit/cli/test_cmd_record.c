@@ -21,6 +21,7 @@
 #include "record/window.h"
 #include "sample_profile.h"
 #include "sandbox.h"
+#include "sandbox/worker_call.h"
 #include "session/session.h"
 
 #define SUMMARY_OF_EXAMPLE "stackbeat: 11 samples in 2.0 s, 0 lost, 0 truncated; 100.0 % complete; "
@@ -40,6 +41,7 @@ static struct {
 	const struct recorder_config *config;
 	unsigned int takes, peeks, closes, frees, stops;
 	bool no_symbolize;
+	bool fork_fails;
 	bool blocks; /* processes that write a file */
 	char ended_by[128], command_line[128];
 } fake;
@@ -227,6 +229,14 @@ void verification_result(const struct verification *verification,
 {
 	assert_ptr_equal(verification, fake.recorder->collector.verification);
 	*result = (struct verification_result){.results = {[COMPARED_EQUAL] = 5}};
+}
+
+pid_t worker_call_fork(void)
+{
+	if (!fake.fork_fails)
+		return fork();
+	errno = EAGAIN;
+	return -1;
 }
 
 void session_close(struct session *session)
@@ -684,6 +694,44 @@ static void samples_stay_for_the_next_file(void **state)
 	assert_string_equal(messages, "stackbeat: snapshot: can't peek\n");
 }
 
+static void fail_to_fork(void)
+{
+	fake.recorder->start = now_ns(CLOCK_MONOTONIC);
+	fake.fork_fails = true;
+	request_file();
+	assert_int_equal(fake.recorder->wake_at, fake.recorder->start + 3600 * NS_PER_SECOND);
+	fake.fork_fails = false;
+}
+
+static void files_are_written_without_a_process(void **state)
+{
+	(void)state;
+	fake.script = fail_to_fork;
+	assert_int_equal(record("record -q -a --rotate 3600 -o %s", in_sandbox("p")), 0);
+	assert_string_equal(messages, "");
+	assert_is_example(in_sandbox("p.20010909T014640Z"));
+	assert_is_example(in_sandbox("p.20010909T014640Z.2"));
+	assert_int_equal(record("record -q -a --snapshot 3600 -o %s", in_sandbox("q")), 0);
+	assert_string_equal(messages, "stackbeat: snapshot: no process can be created for it\n");
+	assert_int_equal(fake.peeks, 1);
+}
+
+static void fail_to_fork_and_write(void)
+{
+	fake.export_err = ENOMEM;
+	fail_to_fork();
+	fake.export_err = 0;
+}
+
+static void failed_files_without_a_process_are_an_error(void **state)
+{
+	(void)state;
+	fake.script = fail_to_fork_and_write;
+	assert_int_equal(record("record -q -a --rotate 3600 -o %s", in_sandbox("p")),
+			 STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: parts are missing\n");
+}
+
 /* The last file is awaited. */
 static void leave_a_file(void)
 {
@@ -742,6 +790,8 @@ int main(void)
 		TEST(last_file_may_be_missing),
 		TEST(failed_files_are_an_error),
 		TEST(samples_stay_for_the_next_file),
+		TEST(files_are_written_without_a_process),
+		TEST(failed_files_without_a_process_are_an_error),
 		TEST(last_file_is_awaited),
 		TEST(status_of_the_command_is_passed_on),
 	};

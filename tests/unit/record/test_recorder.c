@@ -219,6 +219,8 @@ static int record_with(void (*before_drain)(struct device *device), struct error
 
 	fake_device.before_drain = before_drain;
 	assert_int_equal(recorder_open(recorder, &config, error), 0);
+	/* The collector opens files through it. */
+	assert_ptr_equal(recorder->collector.device, recorder->session.device);
 	err = recorder_run(recorder, &config, error);
 	sums.has_failed = malloc_has_failed();
 	fail_malloc(0, false);
