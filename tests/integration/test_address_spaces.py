@@ -658,26 +658,6 @@ def mmap_storm_is_survived():
 
 
 @test
-def mappings_are_first_read_before_they_are_reread():
-    """Processes that hold their mmap_lock nearly always lose mapping events before their mappings are first
-    read. MappingHistory.add_snapshot() checks the order."""
-    holders = [workloads.start_ready(*workload("maps", "locks", 8000)) for _ in range(5)]
-    storm = workloads.start_ready(*workload("maps", "abuse", 10))
-    pids = [process.pid for process in (*holders, storm)]
-    with Session(rate=1000, watermark=4096, ring_size=4 << 20, pids=pids) as session:
-        spaces = AddressSpaces(session, read_files=False)
-        session.start()
-
-        def pids_of_rereads():
-            session.poll()
-            session.read()
-            spaces.read()
-            return {snapshot.record.pid for space in spaces.spaces.values() for snapshot in space.snapshots
-                    if snapshot.record.gap}
-        wait_until(lambda: pids_of_rereads().issuperset(process.pid for process in holders), "rereads of all")
-
-
-@test
 def unread_metadata_is_bounded():
     """Queued mappings are bounded, and dropped beyond the limit. The session ends as usual."""
     workloads.raise_limit_of_mappings(200000)

@@ -13,11 +13,9 @@
  *	files	COUNT mappings, each of a new file in DIR
  *	abuse	as `many` in one process, and then as `storm`, forever
  *	bursts	as `many` in one process, and then, forever, works a while, and as `storm` 900 times
- *	locks	as `many` in one process, and then, forever, changes the protection of much memory,
- *		which holds the mmap_lock for long, and as `storm` twice
  *
- * The modes many, files, abuse, bursts and locks print "ready" when the mappings exist, and work
- * forever; regions and storm work for a while first, so that a session knows the process.
+ * The modes many, files, abuse and bursts print "ready" when the mappings exist, and work forever;
+ * regions and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
@@ -26,15 +24,12 @@
 #define MAP_HUGETLB 0x40000
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define MADV_HUGEPAGE 14
-#define MADV_NOHUGEPAGE 15
 /* O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC */
 #define NEW_FILE 02000302
 #define PATH_SIZE 128
 #define WARM_UP 20000000
 /* Less than the mapping events that the module keeps. */
 #define BURST 900
-/* Of the memory whose protection `locks` changes. */
-#define PROTECTED_PAGES 24576ul
 
 typedef void function(u64 iterations);
 
@@ -149,22 +144,6 @@ static NOINLINE void storm(u64 count)
 	}
 }
 
-static NOINLINE void hold_lock_forever(void)
-{
-	u64 length = PROTECTED_PAGES * PAGE, page;
-	long address = checked(map(length, PROT_READ | PROT_WRITE, PRIVATE, -1), "mmap");
-
-	system_call(SYS_MADVISE, address, length, MADV_NOHUGEPAGE, 0);
-	for (page = 0; page < PROTECTED_PAGES; page++)
-		((volatile char *)address)[page * PAGE] = 1;
-	print("ready\n");
-	for (;;) {
-		protect(address, length, PROT_READ);
-		protect(address, length, PROT_READ | PROT_WRITE);
-		storm(2);
-	}
-}
-
 static NOINLINE void map_file(const char *directory, u64 number)
 {
 	char path[PATH_SIZE], digits[DIGITS_SIZE];
@@ -203,15 +182,13 @@ NOINLINE int main(int argc, char **argv)
 		call_often(huge(0), count, iterations);
 	else if (mode == 's')
 		storm(count);
-	else if (mode == 'm' || mode == 'a' || mode == 'b' || mode == 'l')
+	else if (mode == 'm' || mode == 'a' || mode == 'b')
 		many(count);
 	else if (mode == 'f' && argc > 4)
 		for (index = 0; index < count; index++)
 			map_file(argv[4], index);
 	else
 		return 2;
-	if (mode == 'l')
-		hold_lock_forever();
 	if (mode == 'a') {
 		print("ready\n");
 		storm(1ull << 62);
