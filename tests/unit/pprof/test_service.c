@@ -117,6 +117,33 @@ static void labels_and_symbols_can_be_dropped(void **state)
 	profile_free(into);
 }
 
+static const char *label_text(const struct profile *profile, uint32_t sample, size_t label)
+{
+	uint32_t set = profile->samples.items[sample].label_set;
+	const struct profile_label *found =
+		&profile->labels.items[profile_set_labels(profile, set)[label]];
+
+	return profile_text(profile, found->text);
+}
+
+static void all_chosen_labels_of_a_sample_stay(void **state)
+{
+	const struct profile_selection selection = {
+		.labels = LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CGROUP),
+		.container = CONTAINER,
+	};
+	struct profile *profile = make_profile(), *into = profile_new();
+
+	(void)state;
+	assert_int_equal(profile_select(into, profile, &selection), 0);
+	assert_int_equal(into->samples.count, 1);
+	assert_int_equal(into->label_sets.items[into->samples.items[0].label_set].count, 2);
+	assert_string_equal(label_text(into, 0, 0), "app");
+	assert_string_equal(label_text(into, 0, 1), "/docker/a");
+	profile_free(profile);
+	profile_free(into);
+}
+
 static void other_types_are_refused(void **state)
 {
 	struct profile *profile = make_profile(), *into = profile_new();
@@ -135,6 +162,7 @@ int main(void)
 		cmocka_unit_test(services_are_containers_or_programs),
 		cmocka_unit_test(selections_are_exact),
 		cmocka_unit_test(labels_and_symbols_can_be_dropped),
+		cmocka_unit_test(all_chosen_labels_of_a_sample_stay),
 		cmocka_unit_test(other_types_are_refused),
 	};
 
