@@ -4,11 +4,13 @@
 
 #include "unit.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing_malloc.h"
 #include "lib/string_table.h"
 
 #define ENTRIES 100000u
@@ -70,6 +72,38 @@ static void finds_entries_with_equal_hashes(void **state)
 		assert_int_equal(hash_add(&table, 7, i), 0);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(hash_find(&table, 7, number_equal, numbers, &numbers[i]), i);
+	hash_clear(&table);
+}
+
+/* Without memory, a table takes entries while one slot is empty, which ends each search. */
+static void full_table_refuses_entries(void **state)
+{
+	const uint64_t missing = UINT64_MAX;
+	struct hash table = {0};
+	uint64_t numbers[64];
+	uint32_t count = 1;
+
+	(void)state;
+	for (uint32_t i = 0; i < 64; i++)
+		numbers[i] = i;
+	fail_malloc(1, true);
+	assert_int_equal(hash_add(&table, 0, 0), -ENOMEM);
+	fail_malloc(0, false);
+	assert_int_equal(hash_add(&table, 0, 0), 0);
+	fail_malloc(1, true);
+	while (count < 64 && count + 1 < table.capacity) {
+		assert_int_equal(hash_add(&table, count, count), 0);
+		count++;
+	}
+	assert_in_range(count, 2, 63);
+	assert_int_equal(hash_add(&table, count, count), -ENOMEM);
+	assert_int_equal(table.count, count);
+	fail_malloc(0, false);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(hash_find(&table, i, number_equal, numbers, &numbers[i]), i);
+	assert_int_equal(hash_find(&table, count, number_equal, numbers, &missing), HASH_NONE);
+	assert_int_equal(hash_add(&table, count, count), 0);
+	assert_int_equal(table.count, count + 1);
 	hash_clear(&table);
 }
 
@@ -264,6 +298,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_every_entry_while_it_grows),
 		cmocka_unit_test(finds_entries_with_equal_hashes),
+		cmocka_unit_test(full_table_refuses_entries),
 		cmocka_unit_test(finds_all_entries_but_removed_ones),
 		cmocka_unit_test(hash_depends_on_each_byte_the_length_and_the_hash_before),
 		cmocka_unit_test(names_that_collide_without_a_key_do_not_collide),
