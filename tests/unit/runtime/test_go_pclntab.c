@@ -267,6 +267,23 @@ static void test_wrong_headers_are_refused(void **state)
 	}
 }
 
+/* No table begins in the header, also if the module data has the same address. */
+static void test_tables_in_the_header_are_refused(void **state)
+{
+	const size_t word = 8, header_size = 8 + 8 * word, names = 8 + 3 * word;
+
+	(void)state;
+	for (size_t offset = 0; offset < header_size; offset++) {
+		uint64_t address = GO_BASE;
+
+		go_image_make(&image, &go_1_20);
+		address += image.header + offset;
+		memcpy(image.bytes + image.header + names, &offset, word);
+		memcpy(image.bytes + image.module + word, &address, word);
+		assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	}
+}
+
 /* Wrong section headers are handled like missing ones. */
 static void test_wrong_section_header_is_ignored(void **state)
 {
@@ -880,6 +897,7 @@ int main(void)
 		cmocka_unit_test(test_circular_inline_tree_ends),
 		cmocka_unit_test(test_unsupported_files_are_refused),
 		cmocka_unit_test(test_wrong_headers_are_refused),
+		cmocka_unit_test(test_tables_in_the_header_are_refused),
 		cmocka_unit_test(test_wrong_section_header_is_ignored),
 		cmocka_unit_test(test_programs_of_32_bits),
 		cmocka_unit_test(test_lines_of_any_size),

@@ -197,6 +197,46 @@ static void the_scheduler(void **state)
 	EXPECT(&pclntab, {0x5d, CFI_END});
 }
 
+/* Where the first instruction does not load g, its place is unknown. */
+static void place_of_g_is_that_of_the_first_load(void **state)
+{
+	static const struct {
+		const unsigned char *code;
+		size_t at;
+		unsigned char value;
+	} changes[] = {
+		{morestack_1_26, 0, 0x65},     {morestack_1_26, 1, 0x49},
+		{morestack_1_26, 2, 0x89},     {morestack_1_26, 3, 0x3d},
+		{morestack_1_26, 4, 0x24},     {morestack_pie_1_19, 0, 0x49},
+		{morestack_pie_1_19, 1, 0xc6}, {morestack_pie_1_19, 2, 0xc0},
+		{morestack_pie_1_19, 7, 0x65}, {morestack_pie_1_19, 8, 0x49},
+		{morestack_pie_1_19, 9, 0x89}, {morestack_pie_1_19, 10, 0x18},
+	};
+	unsigned char code[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		memcpy(code, changes[i].code, sizeof(code));
+		assert_true(READ(&pclntab, "runtime.morestack", code, 0, 0).has_tls);
+		code[changes[i].at] = changes[i].value;
+		if (READ(&pclntab, "runtime.morestack", code, 0, 0).has_tls)
+			fail_msg("change %zu", i);
+	}
+}
+
+/* With a SIB byte, the address is that of two registers, whatever the byte is. */
+static void loads_by_two_registers_are_others(void **state)
+{
+	static const unsigned char code[] = {0x90, 0x90, 0x48, 0x8b,
+					     0x64, 0x38, 0x10, /* mov 0x10(%rax,%rdi),%rsp */
+					     0x49, 0x8b, 0x66, 0x38, /* mov 0x38(%r14),%rsp */
+					     0x90, 0xc3};
+
+	(void)state;
+	READ(&pclntab, "runtime.mcall", code, 0, 0);
+	EXPECT(&pclntab, {0xb, CFI_GO_RESUME});
+}
+
 static void injected_calls(void **state)
 {
 	static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x90, 0xc3};
@@ -238,6 +278,8 @@ int main(void)
 		cmocka_unit_test(systemstack_with_a_frame),
 		cmocka_unit_test(calls_of_c),
 		cmocka_unit_test(the_scheduler),
+		cmocka_unit_test(place_of_g_is_that_of_the_first_load),
+		cmocka_unit_test(loads_by_two_registers_are_others),
 		cmocka_unit_test(injected_calls),
 		cmocka_unit_test(unexpected_code_has_unknown_callers),
 	};
