@@ -3,9 +3,11 @@
  */
 #include "symbolize/normalize.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "failing_malloc.h"
 #include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
 #include "sample_profile.h"
@@ -225,6 +227,38 @@ static void windows_add_up(void **state)
 	profile_free(sum);
 }
 
+/* Fails each allocation in turn. */
+static void samples_stay_without_memory(void **state)
+{
+	struct truncation_counts counts;
+	unsigned long number = 1, failed = 0;
+	bool has_failed = true;
+
+	(void)state;
+	for (; has_failed; number++) {
+		struct profile *profile = empty_profile();
+		int err;
+
+		add_stacks(profile, 0);
+		fail_malloc(number, false);
+		err = normalize_profile(profile, false, &counts);
+		has_failed = malloc_has_failed();
+		fail_malloc(0, false);
+		/* Hash tables can do without more memory for a while. */
+		if (err) {
+			assert_int_equal(err, -ENOMEM);
+			assert_int_equal(profile->samples.count, 5);
+			assert_int_equal(profile_values(profile, 1)[0], 10);
+			assert_int_equal(depth_of(profile, 1), 3);
+		} else {
+			assert_int_equal(profile->samples.count, 4);
+		}
+		failed += err != 0;
+		profile_free(profile);
+	}
+	assert_true(failed >= 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +268,7 @@ int main(void)
 		cmocka_unit_test(sources_are_merged_where_they_do_not_matter),
 		cmocka_unit_test(generated_code_keeps_its_names),
 		cmocka_unit_test(windows_add_up),
+		cmocka_unit_test(samples_stay_without_memory),
 	};
 
 	return cmocka_run_group_tests_name("normalize", tests, NULL, NULL);
