@@ -7,6 +7,7 @@
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
+#include "steps.h"
 
 #define MS UINT64_C(1000000)
 /* Above the largest process id. */
@@ -106,6 +107,18 @@ static void address_spaces_stay_in_place_as_the_table_grows(void **state)
 	for (uint64_t id = 1; id < 100000; id++)
 		assert_non_null(address_spaces_get(spaces, id, 0));
 	assert_ptr_equal(address_spaces_get(spaces, 1, 0), first);
+}
+
+/* A search is no walk through all of them. */
+static void id_0_of_many_processes_is_found_quickly(void **state)
+{
+	enum { PROCESSES = 4000 };
+	const uint64_t before = steps;
+
+	(void)state;
+	for (uint32_t pid = 1; pid <= PROCESSES; pid++)
+		assert_non_null(address_spaces_get(spaces, 0, pid));
+	assert_in_range(steps - before, PROCESSES, PROCESSES * 300);
 }
 
 static void mappings_resolve_to_segments(void **state)
@@ -693,6 +706,7 @@ int main(void)
 		TEST(record_sets_identity_of_address_space),
 		TEST(id_0_is_one_address_space_per_process),
 		TEST(address_spaces_stay_in_place_as_the_table_grows),
+		TEST(id_0_of_many_processes_is_found_quickly),
 		TEST(mappings_resolve_to_segments),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
