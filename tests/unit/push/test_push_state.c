@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The file with the position of a push: what is read, refused and locked. */
+#include "push/push_state.h"
+
+#include "sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "lib/error.h"
+
+#define NOW INT64_C(1700000000000000)
+
+static const char *path;
+
+static int set_up(void **state)
+{
+	if (make_sandbox(state))
+		return -1;
+	path = in_sandbox("state");
+	return 0;
+}
+
+static void expect_text(const char *wanted)
+{
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+
+	assert_int_equal(size, strlen(wanted));
+	assert_memory_equal(bytes, wanted, size);
+	free(bytes);
+}
+
+static void expect_read(const char *text, int64_t next_us, size_t done)
+{
+	struct push_state push;
+	struct error error;
+
+	write_text(path, text);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.next_us == next_us);
+	assert_int_equal(push.done, done);
+	push_state_close(&push);
+}
+
+static void expect_refused(const char *text, size_t size)
+{
+	struct push_state push;
+	struct error error = {0};
+
+	write_file(path, text, size);
+	if (push_state_open(&push, path, NOW, &error) != -EBADMSG)
+		fail_msg("accepted: '%s'", text);
+	assert_non_null(strstr(error.text, path));
+	assert_non_null(strstr(error.text, "is not the state of a push"));
+	push_state_close(&push);
+}
+
+static void new_state_begins_now(void **state)
+{
+	struct push_state push;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.next_us == NOW);
+	assert_int_equal(push.done, 0);
+	/* Nothing was pushed: the next process begins at its own time. */
+	assert_int_equal(access(path, F_OK), -1);
+	push_state_close(&push);
+}
+
+static void written_state_is_read(void **state)
+{
+	struct push_state push;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	push.next_us = NOW + 12;
+	push.done = 345;
+	assert_int_equal(push_state_write(&push, &error), 0);
+	expect_text("next: 1700000000000012 345\n");
+	push.done = 6;
+	assert_int_equal(push_state_write(&push, &error), 0);
+	expect_text("next: 1700000000000012 6\n");
+	push_state_close(&push);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.next_us == NOW + 12);
+	assert_int_equal(push.done, 6);
+	/* The longest one. */
+	push.next_us = INT64_MAX;
+	push.done = SIZE_MAX;
+	assert_int_equal(push_state_write(&push, &error), 0);
+	push_state_close(&push);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.next_us == INT64_MAX);
+	assert_true(push.done == SIZE_MAX);
+	push_state_close(&push);
+}
+
+static void numbers_have_limits(void **state)
+{
+	(void)state;
+	expect_read("next: 0 0\n", 0, 0);
+	expect_read("next: 9 9\n", 9, 9);
+	expect_read("next: 9223372036854775807 18446744073709551615\n", INT64_MAX, SIZE_MAX);
+	expect_refused("next: 9223372036854775808 0\n", 28);
+	expect_refused("next: 18446744073709551616 0\n", 29);
+	expect_refused("next: 1 18446744073709551616\n", 29);
+}
+
+static void other_files_are_refused(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"\n",
+		"next: ",
+		"next: 1",
+		"next: 1 ",
+		"next: 1 2",
+		"next: 1 2 ",
+		"next: 1\n2\n",
+		"next: 1 2\n\n",
+		"next: 1 2\n3",
+		"next:  1 2\n",
+		"next: 1  2\n",
+		"next: -1 2\n",
+		"next: +1 2\n",
+		"next: 1 -2\n",
+		"next: /1 2\n",
+		"next: :1 2\n",
+		"next: a 2\n",
+		"next: 1a 2\n",
+		"next: 0x1 2\n",
+		"Next: 1 2\n",
+		"next:\t1 2\n",
+		" next: 1 2\n",
+		"1 2\n",
+	};
+	static const char with_nul[] = "next: 1\0 2\n";
+	char longer[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		expect_refused(texts[i], strlen(texts[i]));
+	expect_refused(with_nul, sizeof(with_nul) - 1);
+	/* More than a state can have. */
+	memset(longer, '0', sizeof(longer));
+	memcpy(longer, "next: 1 ", 8);
+	longer[sizeof(longer) - 1] = '\n';
+	expect_refused(longer, sizeof(longer));
+}
+
+static void state_has_one_user(void **state)
+{
+	struct push_state first, second;
+	struct error error = {0};
+	int fd;
+
+	(void)state;
+	assert_int_equal(push_state_open(&first, path, NOW, &error), 0);
+	assert_int_equal(push_state_open(&second, path, NOW, &error), -EBUSY);
+	assert_non_null(strstr(error.text, path));
+	assert_non_null(strstr(error.text, "another process pushes"));
+	push_state_close(&second);
+	/* The lock outlives the replacement of the state. */
+	assert_int_equal(push_state_write(&first, &error), 0);
+	assert_int_equal(push_state_open(&second, path, NOW, &error), -EBUSY);
+	push_state_close(&second);
+	push_state_close(&first);
+	/* Closing it again does nothing. */
+	push_state_close(&first);
+	assert_int_equal(push_state_open(&second, path, NOW, &error), 0);
+	/* Programs that this one starts do not keep the lock, and others can't take it. */
+	assert_int_equal(fcntl(second.lock, F_GETFD), FD_CLOEXEC);
+	fd = open(in_sandbox("state.lock"), O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), -1);
+	push_state_close(&second);
+	assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0);
+	close(fd);
+}
+
+static void lock_is_private(void **state)
+{
+	struct push_state push;
+	struct error error;
+	struct stat status;
+	mode_t mask = umask(0);
+
+	(void)state;
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	umask(mask);
+	assert_int_equal(stat(in_sandbox("state.lock"), &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	push_state_close(&push);
+}
+
+/* A lock that is descriptor 0 is one, too. */
+static void closed_standard_input_is_no_problem(void **state)
+{
+	int copy = dup(STDIN_FILENO);
+	struct push_state first, second;
+	struct error error;
+	int busy, free;
+
+	(void)state;
+	close(STDIN_FILENO);
+	assert_int_equal(push_state_open(&first, path, NOW, &error), 0);
+	busy = push_state_open(&second, path, NOW, &error);
+	push_state_close(&second);
+	push_state_close(&first);
+	/* As for the state itself. */
+	write_text(path, "next: 1 2\n");
+	free = push_state_open(&second, path, NOW, &error);
+	push_state_close(&second);
+	if (copy >= 0) {
+		dup2(copy, STDIN_FILENO);
+		close(copy);
+	}
+	assert_int_equal(busy, -EBUSY);
+	assert_int_equal(free, 0);
+	assert_true(second.next_us == 1);
+}
+
+static void links_are_not_followed(void **state)
+{
+	struct push_state push;
+	struct error error = {0};
+
+	(void)state;
+	write_text(in_sandbox("other"), "next: 1 2\n");
+	assert_int_equal(symlink("other", path), 0);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), -ELOOP);
+	assert_non_null(strstr(error.text, "can't read"));
+	push_state_close(&push);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(in_sandbox("state.lock")), 0);
+	assert_int_equal(symlink("other", in_sandbox("state.lock")), 0);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), -ELOOP);
+	assert_non_null(strstr(error.text, "can't lock"));
+	push_state_close(&push);
+}
+
+static void unusable_paths_are_errors(void **state)
+{
+	struct push_state push;
+	struct error error = {0};
+
+	(void)state;
+	assert_int_equal(push_state_open(&push, in_sandbox("none/state"), NOW, &error), -ENOENT);
+	assert_non_null(strstr(error.text, "none/state"));
+	assert_int_equal(push_state_write(&push, &error), -ENOENT);
+	push_state_close(&push);
+	/* It can be opened, but not read. */
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), -EISDIR);
+	assert_non_null(strstr(error.text, "can't read"));
+	push_state_close(&push);
+	/* Nobody writes to it: this does not wait. */
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), -EBADMSG);
+	push_state_close(&push);
+}
+
+/* The state is written in place, to a device that is full. */
+static void failed_write_is_an_error(void **state)
+{
+	const struct push_state push = {.path = "/dev/full", .lock = -1, .next_us = NOW};
+	struct error error = {0};
+
+	(void)state;
+	assert_int_equal(push_state_write(&push, &error), -ENOSPC);
+	assert_non_null(strstr(error.text, "/dev/full"));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(new_state_begins_now),
+		TEST(written_state_is_read),
+		TEST(numbers_have_limits),
+		TEST(other_files_are_refused),
+		TEST(state_has_one_user),
+		TEST(lock_is_private),
+		TEST(closed_standard_input_is_no_problem),
+		TEST(links_are_not_followed),
+		TEST(unusable_paths_are_errors),
+		TEST(failed_write_is_an_error),
+	};
+
+	return cmocka_run_group_tests_name("push_state", tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which windows of a store are pushed, and the state after that. This test is the server. */
+#include "push/push_store.h"
+
+#include "sandbox.h"
+
+#include <errno.h>
+
+#include "lib/error.h"
+#include "sample_profile.h"
+#include "store/store.h"
+
+#define START INT64_C(1800000000) /* a full hour, in seconds */
+#define START_US (START * 1000000)
+#define MINUTE_US INT64_C(60000000)
+#define WINDOWS 3
+#define SERVICES 2u
+
+static const struct push_options options = {.form = PUSH_PPROF};
+static struct http_client *const client = (struct http_client *)"client";
+static const char *store_path, *state_path;
+static struct push_state push;
+static struct push_store_counts counts;
+static struct error error;
+
+/* The answers of the server, in turn, and what it got. */
+static enum http_result answers[WINDOWS];
+static size_t done_before[WINDOWS], calls;
+static int64_t pushed_us[WINDOWS];
+
+enum http_result push_profile(struct http_client *got_client, const struct push_options *got,
+			      const struct profile *profile, size_t *done, struct push_counts *sum,
+			      struct error *reason)
+{
+	enum http_result result;
+
+	assert_true(calls < WINDOWS);
+	assert_ptr_equal(got_client, client);
+	assert_ptr_equal(got, &options);
+	done_before[calls] = *done;
+	pushed_us[calls] = profile->time_ns / 1000;
+	result = answers[calls++];
+	sum->requests++;
+	/* It is unavailable for the second service. */
+	*done = result == HTTP_UNAVAILABLE ? 1 : SERVICES;
+	if (result != HTTP_ACCEPTED)
+		error_set(reason, EIO, "answer %zu", calls);
+	return result;
+}
+
+static int set_up(void **state)
+{
+	static const struct store_limits limits = {UINT64_MAX, INT64_MAX / 4000000, {86400, 86400}};
+	struct profile *profile = example_profile();
+	struct store store;
+	int err;
+
+	if (make_sandbox(state))
+		return -1;
+	store_path = in_sandbox("store");
+	state_path = in_sandbox("state");
+	err = mkdir(store_path, 0700) || store_open(&store, store_path, &limits, &error);
+	for (int i = 0; i < WINDOWS && !err; i++) {
+		profile->time_ns = (START + 60 * i) * 1000000000;
+		err = store_add(&store, profile, 60, &error);
+	}
+	store_close(&store);
+	profile_free(profile);
+	push = (struct push_state){.path = state_path, .lock = -1, .next_us = START_US};
+	memset(&counts, 0, sizeof(counts));
+	memset(&error, 0, sizeof(error));
+	memset(answers, HTTP_ACCEPTED, sizeof(answers));
+	calls = 0;
+	return err;
+}
+
+static enum http_result push_all(void)
+{
+	return push_store(client, &options, store_path, &push, &counts, &error);
+}
+
+static void expect_state(int64_t next_us, size_t done)
+{
+	struct push_state read;
+
+	assert_true(push.next_us == next_us);
+	assert_int_equal(push.done, done);
+	assert_int_equal(push_state_open(&read, state_path, -1, &error), 0);
+	push_state_close(&read);
+	assert_true(read.next_us == next_us);
+	assert_int_equal(read.done, done);
+}
+
+static void expect_counts(uint64_t requests, uint64_t windows)
+{
+	assert_int_equal(counts.pushed.requests, requests);
+	assert_int_equal(counts.windows, windows);
+}
+
+static void all_windows_are_pushed_once(void **state)
+{
+	(void)state;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+	for (int i = 0; i < WINDOWS; i++) {
+		assert_true(pushed_us[i] == START_US + i * MINUTE_US);
+		assert_int_equal(done_before[i], 0);
+	}
+	expect_counts(3, 3);
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+	assert_string_equal(error.text, "");
+	/* There is nothing new: the state is not written. */
+	assert_int_equal(unlink(state_path), 0);
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+	assert_int_equal(access(state_path, F_OK), -1);
+}
+
+/* As a window does that was merged with older ones, which were pushed. */
+static void window_that_began_before_is_left_out(void **state)
+{
+	(void)state;
+	push.next_us = START_US + MINUTE_US + 1;
+	push.done = 1;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 1);
+	assert_true(pushed_us[0] == START_US + 2 * MINUTE_US);
+	/* These services were those of another window. */
+	assert_int_equal(done_before[0], 0);
+	expect_counts(1, 1);
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+}
+
+static void unavailable_server_gets_the_rest_later(void **state)
+{
+	(void)state;
+	answers[1] = HTTP_UNAVAILABLE;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls, 2);
+	assert_string_equal(error.text, "answer 2");
+	expect_counts(2, 1);
+	expect_state(START_US + MINUTE_US, 1);
+	calls = 0;
+	answers[1] = HTTP_ACCEPTED;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 2);
+	assert_true(pushed_us[0] == START_US + MINUTE_US);
+	assert_int_equal(done_before[0], 1);
+	assert_int_equal(done_before[1], 0);
+	expect_counts(4, 3);
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+}
+
+/* Of the window where the state is, one service more. */
+static void services_alone_are_written(void **state)
+{
+	(void)state;
+	answers[0] = HTTP_UNAVAILABLE;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	expect_counts(1, 0);
+	expect_state(START_US, 1);
+	/* No other one. */
+	assert_int_equal(unlink(state_path), 0);
+	calls = 0;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls, 1);
+	assert_int_equal(access(state_path, F_OK), -1);
+}
+
+static void refused_window_is_not_pushed_again(void **state)
+{
+	(void)state;
+	answers[1] = HTTP_REFUSED;
+	assert_int_equal(push_all(), HTTP_REFUSED);
+	assert_int_equal(calls, WINDOWS);
+	assert_string_equal(error.text, "answer 2");
+	expect_counts(3, 3);
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+}
+
+static void unreadable_windows_are_reported(void **state)
+{
+	(void)state;
+	write_text(in_sandbox("store/20270115T090000.000000Z-60s.pb.gz"), "x");
+	assert_int_equal(push_all(), HTTP_REFUSED);
+	assert_int_equal(calls, WINDOWS);
+	assert_non_null(strstr(error.text, store_path));
+	assert_non_null(strstr(error.text, "could not be read: 1"));
+	/* What a server says comes first. */
+	push.next_us = START_US;
+	calls = 0;
+	answers[0] = HTTP_REFUSED;
+	assert_int_equal(push_all(), HTTP_REFUSED);
+	assert_string_equal(error.text, "answer 1");
+	push.next_us = START_US;
+	calls = 0;
+	answers[2] = HTTP_UNAVAILABLE;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, "answer 3");
+}
+
+static void missing_store_is_tried_again(void **state)
+{
+	(void)state;
+	assert_int_equal(push_store(client, &options, in_sandbox("none"), &push, &counts, &error),
+			 HTTP_UNAVAILABLE);
+	assert_non_null(strstr(error.text, "none"));
+	assert_int_equal(calls, 0);
+	assert_int_equal(access(state_path, F_OK), -1);
+}
+
+static void state_that_is_not_written_is_an_error(void **state)
+{
+	(void)state;
+	push.path = in_sandbox("none/state");
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls, WINDOWS);
+	assert_non_null(strstr(error.text, "none/state"));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(all_windows_are_pushed_once),
+		TEST(window_that_began_before_is_left_out),
+		TEST(unavailable_server_gets_the_rest_later),
+		TEST(services_alone_are_written),
+		TEST(refused_window_is_not_pushed_again),
+		TEST(unreadable_windows_are_reported),
+		TEST(missing_store_is_tried_again),
+		TEST(state_that_is_not_written_is_an_error),
+	};
+
+	return cmocka_run_group_tests_name("push_store", tests, NULL, NULL);
+}
