@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Requests with the services of a profile, and their limits. This test is the server. */
+#include "push/push_profile.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "failing_malloc.h"
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/profile_select.h"
+#include "pprof/service.h"
+#include "sample_profile.h"
+
+#define REQUESTS_MAX 4
+#define STACKS 8u
+#define REASON "not today"
+#define HIDDEN __attribute__((visibility("hidden")))
+
+static struct http_client *const client = (struct http_client *)"client";
+static struct push_options options;
+static struct push_counts counts;
+static struct error error;
+static size_t done;
+
+/* The answers, and the requests. */
+static enum http_result answers[REQUESTS_MAX];
+static struct {
+	char *path;
+	char *body;
+	size_t size;
+} requests[REQUESTS_MAX];
+static size_t request_count;
+
+enum http_result http_client_post(struct http_client *got, const char *path, const char *type,
+				  const void *body, size_t size, struct error *reason)
+{
+	enum http_result result;
+	unsigned long fail_at = failing_malloc.fail_at;
+
+	(void)type;
+	failing_malloc.fail_at = 0;
+	assert_ptr_equal(got, client);
+	assert_true(request_count < REQUESTS_MAX);
+	requests[request_count].path = strdup(path);
+	requests[request_count].body = malloc(size + 1);
+	memcpy(requests[request_count].body, body, size);
+	requests[request_count].body[size] = '\0';
+	requests[request_count].size = size;
+	result = answers[request_count++];
+	if (result != HTTP_ACCEPTED)
+		error_set(reason, EIO, REASON " %zu", request_count);
+	failing_malloc.fail_at = fail_at;
+	return result;
+}
+
+/* System calls that fail, and files that end where their mapping does. */
+
+enum call { NO_CALL, MEMFD_CREATE, FSTAT, MMAP, WRITE };
+
+static enum call failing;
+static void *mapped;
+
+HIDDEN int memfd_create(const char *name, unsigned int flags)
+{
+	if (failing == MEMFD_CREATE) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+HIDDEN int fstat(int fd, struct stat *status)
+{
+	if (failing == FSTAT) {
+		errno = EOVERFLOW;
+		return -1;
+	}
+	return fstatat(fd, "", status, AT_EMPTY_PATH);
+}
+
+HIDDEN ssize_t write(int fd, const void *bytes, size_t size)
+{
+	if (failing == WRITE && fd > STDERR_FILENO) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return syscall(SYS_write, fd, bytes, size);
+}
+
+HIDDEN void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	if (fd < 0)
+		return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+	if (failing == MMAP) {
+		errno = ENODEV;
+		return MAP_FAILED;
+	}
+	assert_null(mapped);
+	mapped = __interceptor_malloc(size);
+	assert_int_equal(pread(fd, mapped, size, offset), size);
+	return mapped;
+}
+
+HIDDEN int munmap(void *at, size_t size)
+{
+	if (at != mapped)
+		return (int)syscall(SYS_munmap, at, size);
+	free(mapped);
+	mapped = NULL;
+	return 0;
+}
+
+static void forget_requests(void)
+{
+	for (size_t i = 0; i < request_count; i++) {
+		free(requests[i].path);
+		free(requests[i].body);
+	}
+	request_count = 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	options = (struct push_options){
+		.form = PUSH_PPROF,
+		.sample_labels = LABELS_ALL,
+		.samples_max = PUSH_SAMPLES_MAX,
+		.bytes_max = PUSH_BYTES_MAX,
+	};
+	memset(&counts, 0, sizeof(counts));
+	memset(&error, 0, sizeof(error));
+	memset(answers, HTTP_ACCEPTED, sizeof(answers));
+	done = 0;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fail_malloc(0, false);
+	failing = NO_CALL;
+	forget_requests();
+	return 0;
+}
+
+static enum http_result push(const struct profile *profile)
+{
+	return push_profile(client, &options, profile, &done, &counts, &error);
+}
+
+static struct profile *request_profile(size_t request)
+{
+	struct profile *profile;
+
+	assert_true(request < request_count);
+	profile = pprof_decode(requests[request].body, requests[request].size, "request", &error);
+	if (!profile)
+		fail_msg("%s", error.text);
+	return profile;
+}
+
+/* Expects the samples of one service, and returns the profile. */
+static struct profile *expect_request(size_t request, const char *service, int64_t samples)
+{
+	struct profile *profile = request_profile(request);
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		assert_string_equal(service_of(profile, i), service);
+		sum += profile_values(profile, i)[PROFILE_SAMPLES];
+	}
+	assert_true(sum == samples);
+	return profile;
+}
+
+static bool has_label(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->labels.count; i++) {
+		if (!strcmp(profile_text(profile, profile->labels.items[i].key), key))
+			return true;
+	}
+	return false;
+}
+
+/* A service with as many stacks, whose weights are different. */
+static struct profile *profile_of_stacks(void)
+{
+	struct profile *profile = empty_profile();
+	uint32_t app = example_mapping(profile, 0x400000, 0x500000, 0, "/usr/bin/app", "aabb");
+
+	for (uint32_t i = 0; i < STACKS; i++) {
+		uint32_t location;
+		char name[64];
+
+		snprintf(name, sizeof(name), "function_%u", i);
+		location = example_location(profile, app, 0x400000 + 16 * i, NULL, name);
+		example_sample(profile, &location, 1, 10 + i, "app");
+	}
+	return profile;
+}
+
+static void services_have_requests(void **state)
+{
+	struct profile *profile = example_profile(), *part;
+
+	(void)state;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 2);
+	assert_int_equal(done, 2);
+	assert_string_equal(requests[0].path, "");
+	/* The one with the most CPU time is the first. */
+	part = expect_request(0, "app", 6);
+	/* The window is that of the whole profile. */
+	assert_true(part->time_ns == profile->time_ns);
+	assert_true(part->duration_ns == profile->duration_ns);
+	assert_true(has_label(part, "comm"));
+	assert_true(has_label(part, "pid"));
+	profile_free(part);
+	profile_free(expect_request(1, EXAMPLE_COMM, 5));
+	assert_int_equal(counts.requests, 2);
+	assert_int_equal(counts.samples, EXAMPLE_SAMPLES);
+	assert_int_equal(counts.merged, 0);
+	assert_int_equal(counts.refused, 0);
+	assert_string_equal(error.text, "");
+	/* There is no other one. */
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 2);
+	profile_free(profile);
+}
+
+static void empty_profile_has_no_request(void **state)
+{
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 0);
+	profile_free(profile);
+}
+
+static void samples_have_the_chosen_labels(void **state)
+{
+	struct profile *profile = example_profile(), *part;
+
+	(void)state;
+	options.sample_labels = LABEL_SET(LABEL_COMM);
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	part = request_profile(0);
+	assert_true(has_label(part, "comm"));
+	assert_false(has_label(part, "pid"));
+	profile_free(part);
+	profile_free(profile);
+}
+
+/* As many as a request may have; others are left out. */
+static void series_have_their_labels(void **state)
+{
+	static const char first[] = "{\"name\":\"service_name\",\"value\":\"app\"},"
+				    "{\"name\":\"l00\",\"value\":\"v\"},"
+				    "{\"name\":\"l01\",\"value\":\"v\"}";
+	struct push_label labels[PUSH_LABELS_MAX + 1];
+	char names[PUSH_LABELS_MAX + 1][8];
+	struct profile *profile = example_profile();
+
+	(void)state;
+	for (unsigned int i = 0; i <= PUSH_LABELS_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "l%02u", i);
+		labels[i] = (struct push_label){names[i], "v"};
+	}
+	options.form = PUSH_PYROSCOPE;
+	options.labels = labels;
+	options.label_count = 2;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_string_equal(requests[0].path, "/push.v1.PusherService/Push");
+	assert_non_null(strstr(requests[0].body, first));
+	assert_null(strstr(requests[0].body, "l02"));
+	assert_non_null(strstr(requests[1].body, "\"value\":\"<io> & \\\"co\\\"\""));
+	forget_requests();
+	done = 0;
+	options.label_count = PUSH_LABELS_MAX + 1;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_non_null(strstr(requests[0].body, "\"l15\""));
+	assert_null(strstr(requests[0].body, "\"l16\""));
+	profile_free(profile);
+}
+
+static void refused_service_is_left_out(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	answers[0] = HTTP_REFUSED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(request_count, 2);
+	assert_int_equal(done, 2);
+	assert_int_equal(counts.requests, 1);
+	assert_int_equal(counts.samples, 5);
+	assert_int_equal(counts.refused, 1);
+	assert_string_equal(error.text, REASON " 1");
+	profile_free(profile);
+}
+
+static void unavailable_server_gets_the_rest_later(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	answers[0] = HTTP_UNAVAILABLE;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(request_count, 1);
+	assert_int_equal(done, 0);
+	assert_string_equal(error.text, REASON " 1");
+	answers[1] = HTTP_REFUSED;
+	answers[2] = HTTP_UNAVAILABLE;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(request_count, 3);
+	assert_int_equal(done, 1);
+	assert_string_equal(error.text, REASON " 3");
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 4);
+	assert_int_equal(done, 2);
+	profile_free(expect_request(3, EXAMPLE_COMM, 5));
+	assert_int_equal(counts.requests, 1);
+	assert_int_equal(counts.samples, 5);
+	assert_int_equal(counts.refused, 1);
+	profile_free(profile);
+}
+
+/* Pushes a profile of one service, and expects so many samples in the request. */
+static void expect_reduced(const struct profile *profile, size_t samples)
+{
+	struct profile *part;
+	int64_t sum = 0;
+
+	forget_requests();
+	done = 0;
+	counts.merged = 0;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 1);
+	part = request_profile(0);
+	assert_int_equal(part->samples.count, samples);
+	for (size_t i = 0; i < samples; i++)
+		sum += profile_values(part, i)[PROFILE_SAMPLES];
+	/* 10 + 11 + ... */
+	assert_int_equal(sum, 10 * STACKS + STACKS * (STACKS - 1) / 2);
+	assert_int_equal(counts.merged, STACKS - samples);
+	profile_free(part);
+}
+
+static void requests_have_few_samples(void **state)
+{
+	struct profile *profile = profile_of_stacks();
+
+	(void)state;
+	options.samples_max = STACKS;
+	expect_reduced(profile, STACKS);
+	options.samples_max = STACKS - 1;
+	expect_reduced(profile, STACKS - 1);
+	options.samples_max = 2;
+	expect_reduced(profile, 2);
+	profile_free(profile);
+}
+
+/* Returns the size of the request, unpacked. */
+static size_t unpacked_size(void)
+{
+	const unsigned char *end = (unsigned char *)requests[0].body + requests[0].size;
+
+	return end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+}
+
+static void requests_have_few_bytes(void **state)
+{
+	struct profile *profile = profile_of_stacks();
+
+	(void)state;
+	expect_reduced(profile, STACKS);
+	assert_true(unpacked_size() > 256);
+	options.bytes_max = unpacked_size();
+	expect_reduced(profile, STACKS);
+	options.bytes_max--;
+	expect_reduced(profile, STACKS / 2);
+	options.bytes_max = unpacked_size() - 1;
+	expect_reduced(profile, STACKS / 4);
+	/* It does not get smaller. */
+	options.bytes_max = 0;
+	expect_reduced(profile, 2);
+	options.samples_max = 5;
+	expect_reduced(profile, 2);
+	options.samples_max = 3;
+	expect_reduced(profile, 3);
+	profile_free(profile);
+}
+
+static void failed_calls_are_errors(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	for (failing = MEMFD_CREATE; failing <= WRITE; failing++) {
+		error.text[0] = '\0';
+		assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+		assert_string_not_equal(error.text, "");
+		assert_int_equal(done, 0);
+		assert_null(mapped);
+	}
+	assert_int_equal(request_count, 0);
+	assert_int_equal(counts.requests + counts.samples + counts.refused, 0);
+	profile_free(profile);
+}
+
+/* At any time; all is pushed once memory is there again. */
+static void lack_of_memory_is_an_error(void **state)
+{
+	struct profile *profile = profile_of_stacks();
+	unsigned long number = 0;
+	enum http_result result;
+
+	(void)state;
+	options.samples_max = 4;
+	do {
+		error.text[0] = '\0';
+		fail_malloc(++number, true);
+		result = push(profile);
+		fail_malloc(0, false);
+		if (result == HTTP_ACCEPTED)
+			break;
+		assert_int_equal(result, HTTP_UNAVAILABLE);
+		assert_string_not_equal(error.text, "");
+		assert_int_equal(request_count, 0);
+		assert_int_equal(done, 0);
+		assert_null(mapped);
+	} while (number < 100000);
+	assert_true(number > 10);
+	assert_int_equal(result, HTTP_ACCEPTED);
+	assert_int_equal(request_count, 1);
+	assert_int_equal(done, 1);
+	profile_free(profile);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(services_have_requests),         TEST(empty_profile_has_no_request),
+		TEST(samples_have_the_chosen_labels), TEST(series_have_their_labels),
+		TEST(refused_service_is_left_out),    TEST(unavailable_server_gets_the_rest_later),
+		TEST(requests_have_few_samples),      TEST(requests_have_few_bytes),
+		TEST(failed_calls_are_errors),        TEST(lack_of_memory_is_an_error),
+	};
+
+	return cmocka_run_group_tests_name("push_profile", tests, NULL, NULL);
+}
