@@ -1,0 +1,707 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the client asks of libcurl, and makes of its answers. This test is libcurl:
+ * tests/cli/push.py has a real one, and a server.
+ */
+#include "push/http_client.h"
+
+#include "sandbox.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "lib/error.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define URL "http://server.example:4040"
+#define BODY "body"
+#define HEADERS_MAX 64
+#define REPLY_MAX 127 /* bytes of an answer in a message */
+#define OPTIONS_MAX 32
+
+typedef size_t write_fn(char *bytes, size_t size, size_t count, void *arg);
+typedef int progress_fn(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
+			curl_off_t sent);
+
+static struct {
+	/* What it is to do. */
+	unsigned int absent; /* libraries, by bits */
+	const char *missing; /* a function */
+	bool no_handle;
+	unsigned int setopt_fails_at, append_fails_at; /* calls, from 1; 0: none does */
+	CURLcode result;
+	const char *detail; /* of the result */
+	long status;
+	const char *reply;
+	size_t reply_unit, reply_part; /* bytes of an item, and of the parts of the reply */
+	curl_off_t to_send, sent;
+	/* What happened. */
+	unsigned int opened, closed, handles, setopts, appends, performed;
+	struct {
+		CURLoption option;
+		long number;
+		const void *pointer;
+	} options[OPTIONS_MAX];
+	size_t option_count;
+	char url[256];
+	char headers[8192]; /* each with a newline */
+	char body[64];
+} curl;
+
+static struct error error;
+
+static bool is_type(CURLoption option, unsigned int type)
+{
+	return option / 10000 == type / 10000;
+}
+
+static CURL *fake_init(void)
+{
+	if (curl.no_handle)
+		return NULL;
+	curl.handles++;
+	return (CURL *)&curl;
+}
+
+static void fake_cleanup(CURL *handle)
+{
+	assert_ptr_equal(handle, &curl);
+	curl.handles--;
+}
+
+/* Keeps the last value of each option. */
+static CURLcode fake_setopt(CURL *handle, CURLoption option, ...)
+{
+	size_t i = 0;
+	va_list args;
+
+	assert_ptr_equal(handle, &curl);
+	if (++curl.setopts == curl.setopt_fails_at)
+		return CURLE_UNKNOWN_OPTION;
+	while (i < curl.option_count && curl.options[i].option != option)
+		i++;
+	if (i == curl.option_count)
+		curl.option_count++;
+	assert_true(curl.option_count <= OPTIONS_MAX);
+	curl.options[i].option = option;
+	va_start(args, option);
+	if (is_type(option, CURLOPTTYPE_LONG))
+		curl.options[i].number = va_arg(args, long);
+	else if (is_type(option, CURLOPTTYPE_OFF_T))
+		curl.options[i].number = va_arg(args, curl_off_t);
+	else
+		curl.options[i].pointer = va_arg(args, void *);
+	va_end(args);
+	/* Strings but the body are copied. */
+	if (option == CURLOPT_URL)
+		snprintf(curl.url, sizeof(curl.url), "%s", (char *)curl.options[i].pointer);
+	return CURLE_OK;
+}
+
+static bool is_set(CURLoption option)
+{
+	for (size_t i = 0; i < curl.option_count; i++) {
+		if (curl.options[i].option == option)
+			return true;
+	}
+	return false;
+}
+
+static long number_of(CURLoption option)
+{
+	for (size_t i = 0; i < curl.option_count; i++) {
+		if (curl.options[i].option == option)
+			return curl.options[i].number;
+	}
+	fail_msg("option %d is not set", option);
+	return 0;
+}
+
+static void *pointer_of(CURLoption option)
+{
+	for (size_t i = 0; i < curl.option_count; i++) {
+		if (curl.options[i].option == option)
+			return (void *)curl.options[i].pointer;
+	}
+	fail_msg("option %d is not set", option);
+	return NULL;
+}
+
+static bool is_aborted(void)
+{
+	progress_fn *progress;
+
+	if (number_of(CURLOPT_NOPROGRESS))
+		return false;
+	*(void **)&progress = pointer_of(CURLOPT_XFERINFOFUNCTION);
+	return progress(pointer_of(CURLOPT_XFERINFODATA), 0, 0, curl.to_send, curl.sent) != 0;
+}
+
+static void give_reply(void)
+{
+	size_t length = curl.reply ? strlen(curl.reply) : 0, part;
+	write_fn *take;
+	char *bytes;
+
+	*(void **)&take = pointer_of(CURLOPT_WRITEFUNCTION);
+	for (size_t at = 0; at < length; at += part) {
+		part = length - at < curl.reply_part ? length - at : curl.reply_part;
+		bytes = strndup(curl.reply + at, part);
+		assert_int_equal(take(bytes, curl.reply_unit, part / curl.reply_unit,
+				      pointer_of(CURLOPT_WRITEDATA)),
+				 part);
+		free(bytes);
+	}
+}
+
+static CURLcode fake_perform(CURL *handle)
+{
+	assert_ptr_equal(handle, &curl);
+	curl.performed++;
+	curl.headers[0] = '\0';
+	for (struct curl_slist *list = pointer_of(CURLOPT_HTTPHEADER); list; list = list->next) {
+		strcat(curl.headers, list->data);
+		strcat(curl.headers, "\n");
+	}
+	assert_in_range(number_of(CURLOPT_POSTFIELDSIZE_LARGE), 0, sizeof(curl.body) - 1);
+	memcpy(curl.body, pointer_of(CURLOPT_POSTFIELDS),
+	       (size_t)number_of(CURLOPT_POSTFIELDSIZE_LARGE));
+	if (curl.detail)
+		strcpy(pointer_of(CURLOPT_ERRORBUFFER), curl.detail);
+	if (is_aborted())
+		return CURLE_ABORTED_BY_CALLBACK;
+	if (!curl.result)
+		give_reply();
+	return curl.result;
+}
+
+static CURLcode fake_getinfo(CURL *handle, CURLINFO info, ...)
+{
+	va_list args;
+
+	assert_ptr_equal(handle, &curl);
+	assert_int_equal(info, CURLINFO_RESPONSE_CODE);
+	va_start(args, info);
+	*va_arg(args, long *) = curl.status;
+	va_end(args);
+	return CURLE_OK;
+}
+
+static const char *fake_strerror(CURLcode code)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "code %d", code);
+	return text;
+}
+
+static struct curl_slist *fake_append(struct curl_slist *list, const char *text)
+{
+	struct curl_slist *item, *end = list;
+
+	if (++curl.appends == curl.append_fails_at)
+		return NULL;
+	item = calloc(1, sizeof(*item));
+	item->data = malloc(strlen(text) + 1);
+	strcpy(item->data, text);
+	while (end && end->next)
+		end = end->next;
+	if (!end)
+		return item;
+	end->next = item;
+	return list;
+}
+
+static void fake_free_all(struct curl_slist *list)
+{
+	while (list) {
+		struct curl_slist *next = list->next;
+
+		free(list->data);
+		free(list);
+		list = next;
+	}
+}
+
+HIDDEN void *dlopen(const char *name, int flags)
+{
+	unsigned int library = !strcmp(name, "libcurl-gnutls.so.4");
+
+	assert_true(library || !strcmp(name, "libcurl.so.4"));
+	assert_int_equal(flags & RTLD_GLOBAL, 0);
+	if (curl.absent & 1u << library)
+		return NULL;
+	curl.opened++;
+	return &curl;
+}
+
+HIDDEN int dlclose(void *handle)
+{
+	assert_ptr_equal(handle, &curl);
+	assert_int_equal(curl.handles, 0);
+	curl.closed++;
+	return 0;
+}
+
+HIDDEN void *dlsym(void *handle, const char *name)
+{
+	static const struct {
+		const char *name;
+		void *function;
+	} functions[] = {
+		{"curl_easy_init", (void *)fake_init},
+		{"curl_easy_cleanup", (void *)fake_cleanup},
+		{"curl_easy_setopt", (void *)fake_setopt},
+		{"curl_easy_perform", (void *)fake_perform},
+		{"curl_easy_getinfo", (void *)fake_getinfo},
+		{"curl_easy_strerror", (void *)fake_strerror},
+		{"curl_slist_append", (void *)fake_append},
+		{"curl_slist_free_all", (void *)fake_free_all},
+	};
+
+	assert_ptr_equal(handle, &curl);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		if (!strcmp(functions[i].name, name))
+			return curl.missing && !strcmp(curl.missing, name) ? NULL
+									   : functions[i].function;
+	}
+	return NULL;
+}
+
+/* Clients */
+
+static int set_up(void **state)
+{
+	memset(&curl, 0, sizeof(curl));
+	memset(&error, 0, sizeof(error));
+	curl.status = 200;
+	curl.reply_unit = 1;
+	curl.reply_part = 1000;
+	return make_sandbox(state);
+}
+
+/* Frees a client, and expects that all is freed. */
+static void free_client(struct http_client *client)
+{
+	http_client_free(client);
+	assert_int_equal(curl.handles, 0);
+	assert_int_equal(curl.opened, curl.closed);
+}
+
+static void expect_error(const struct http_options *options, const char *wanted)
+{
+	error.text[0] = '\0';
+	if (http_client_new(options, &error))
+		fail_msg("%s has no error", options->url);
+	if (!strstr(error.text, wanted))
+		fail_msg("'%s' instead of '%s'", error.text, wanted);
+	free_client(NULL);
+}
+
+static struct http_client *new_client(const struct http_options *options)
+{
+	struct http_client *client = http_client_new(options, &error);
+
+	if (!client)
+		fail_msg("%s", error.text);
+	return client;
+}
+
+static enum http_result post(struct http_client *client)
+{
+	error.text[0] = '\0';
+	return http_client_post(client, "/push", "text/x", BODY, strlen(BODY), &error);
+}
+
+/* The options */
+
+static void urls_are_checked(void **state)
+{
+	static const char *const good[] = {
+		"http://h",    "HTTPS://h",    "https://h:1/",
+		"http://h/~!", "http://h/a@b", "http://[::2]:1",
+	};
+	static const struct {
+		const char *url, *message;
+	} bad[] = {
+		{"", "no URL"},
+		{"http:/h", "no URL"},
+		{"https:/h", "no URL"},
+		{"ftp://h", "no URL"},
+		{"http://", "no host"},
+		{"https://", "no host"},
+		{"http:///a", "no host"},
+		{"http://:80", "no host"},
+		{"https://:80", "no host"},
+		{"http://h h", "a character"},
+		{"http:// h", "a character"},
+		{"https:// h", "a character"},
+		{"http://h/\x1f", "a character"},
+		{"http://h/\x7f", "a character"},
+		{"http://h/\t", "a character"},
+		{"http://h/#", "a character"},
+		{"http://h/?", "a character"},
+		{"http://me:secret@h", "others can see it"},
+		{"https://me@h/", "others can see it"},
+		{"https://@/", "others can see it"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		free_client(new_client(&(struct http_options){.url = good[i]}));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		expect_error(&(struct http_options){.url = bad[i].url}, bad[i].message);
+}
+
+static void secrets_need_tls(void **state)
+{
+	const char *const file = in_sandbox("headers");
+	static const char *const secure[] = {
+		"https://h",        "HTTPS://h",           "http://localhost",
+		"http://127.0.0.1", "http://127.0.0.1:80", "HTTP://[::1]/",
+	};
+	static const char *const insecure[] = {
+		"http://h",
+		"http://127.0.0.10",
+		"http://localhost.example/",
+		"http://h/localhost",
+	};
+
+	(void)state;
+	write_text(file, "A: b\n");
+	for (size_t i = 0; i < sizeof(secure) / sizeof(secure[0]); i++)
+		free_client(
+			new_client(&(struct http_options){.url = secure[i], .header_file = file}));
+	for (size_t i = 0; i < sizeof(insecure) / sizeof(insecure[0]); i++) {
+		expect_error(&(struct http_options){.url = insecure[i], .header_file = file},
+			     "needs --insecure");
+		free_client(new_client(&(struct http_options){
+			.url = insecure[i], .header_file = file, .insecure = true}));
+		free_client(new_client(&(struct http_options){.url = insecure[i]}));
+	}
+}
+
+static void libraries_are_tried(void **state)
+{
+	static const char *const functions[] = {
+		"curl_easy_init",    "curl_easy_cleanup",   "curl_easy_setopt",
+		"curl_easy_perform", "curl_easy_getinfo",   "curl_easy_strerror",
+		"curl_slist_append", "curl_slist_free_all",
+	};
+	const struct http_options options = {.url = URL};
+
+	(void)state;
+	for (curl.absent = 0; curl.absent < 3; curl.absent++) {
+		free_client(new_client(&options));
+		assert_int_equal(curl.opened, curl.absent + 1);
+	}
+	expect_error(&options, "there is no libcurl.so.4: install");
+	curl.absent = 0;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		curl.missing = functions[i];
+		expect_error(&options, "libcurl.so.4 is too old");
+	}
+	curl.missing = NULL;
+	curl.no_handle = true;
+	expect_error(&options, "can't make requests");
+}
+
+static void options_are_set(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	assert_string_equal(pointer_of(CURLOPT_PROTOCOLS_STR), "http,https");
+	assert_int_equal(number_of(CURLOPT_NOSIGNAL), 1);
+	assert_int_equal(number_of(CURLOPT_POST), 1);
+	assert_in_range(number_of(CURLOPT_CONNECTTIMEOUT), 1, 30);
+	assert_in_range(number_of(CURLOPT_TIMEOUT), number_of(CURLOPT_CONNECTTIMEOUT) + 1, 120);
+	assert_string_equal(pointer_of(CURLOPT_USERAGENT), "stackbeat/" STACKBEAT_VERSION);
+	assert_false(is_set(CURLOPT_CAINFO));
+	assert_false(is_set(CURLOPT_SSL_VERIFYPEER));
+	assert_false(is_set(CURLOPT_SSL_VERIFYHOST));
+	assert_false(is_set(CURLOPT_FOLLOWLOCATION));
+	free_client(client);
+	client = new_client(&(struct http_options){.url = URL, .ca_file = "/ca"});
+	assert_string_equal(pointer_of(CURLOPT_CAINFO), "/ca");
+	free_client(client);
+}
+
+/* An old library does not know all. */
+static void each_option_is_needed(void **state)
+{
+	const struct http_options options = {.url = URL, .ca_file = "/ca"};
+	unsigned int count;
+
+	(void)state;
+	free_client(new_client(&options));
+	count = curl.setopts;
+	assert_true(count > 10);
+	for (curl.setopt_fails_at = 1; curl.setopt_fails_at <= count; curl.setopt_fails_at++) {
+		curl.setopts = 0;
+		expect_error(&options, "libcurl.so.4 is too old");
+	}
+}
+
+/* The file with headers */
+
+static void expect_headers(const char *text, size_t size, const char *wanted)
+{
+	const struct http_options options = {.url = "https://h",
+					     .header_file = in_sandbox("headers")};
+	struct http_client *client;
+	char all[sizeof(curl.headers)];
+
+	write_file(options.header_file, text, size);
+	client = new_client(&options);
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	snprintf(all, sizeof(all), "Content-Type: text/x\nExpect:\n%s", wanted);
+	assert_string_equal(curl.headers, all);
+	free_client(client);
+}
+
+static void expect_no_header(const char *text, size_t size, const char *message)
+{
+	const struct http_options options = {.url = "https://h",
+					     .header_file = in_sandbox("headers")};
+
+	write_file(options.header_file, text, size);
+	expect_error(&options, message);
+	/* What it has is secret. */
+	assert_null(strstr(error.text, "secret"));
+}
+
+static void headers_of_file_are_sent(void **state)
+{
+	static const char *const headers[] = {
+		"Authorization: Bearer x", "X-Scope_ID9: a:b", "a:",   "A:\tb\tc",
+		"A: \xc3\xa4\xff",         "A:  !~",           "_: b", "-: b",
+	};
+	char text[128];
+
+	(void)state;
+	expect_headers("", 0, "");
+	expect_headers("\n\r\n\n", 4, "");
+	expect_headers("A: b\r\n\nC: d", 11, "A: b\nC: d\n");
+	expect_headers("A: b\n\r\n\r\r\nC: d\n\n", 16, "A: b\nC: d\n");
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		snprintf(text, sizeof(text), "%s\n", headers[i]);
+		expect_headers(text, strlen(text), text);
+	}
+}
+
+static void other_lines_are_refused(void **state)
+{
+	static const char *const lines[] = {
+		"secret",         ":",
+		": secret",       " A: secret",
+		"A : secret",     "A\t: secret",
+		"\xc3\xa4: b",    "A/: b",
+		"A\x7f: b",       "A\x01: b",
+		"A: secret\x7f",  "A: secret\x1f",
+		"A: secret\x01",  "A:\x1fsecret",
+		"A: se\rcret",    "A: secret\vb",
+		"A.b: secret",    "(A): secret",
+		"A: \x08 secret", "A:\x7f",
+	};
+	static const char with_nul[] = "A: b\0c\n";
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(text, sizeof(text), "A: b\n\n%s\nC: d\n", lines[i]);
+		expect_no_header(text, strlen(text), ": line 3 is not NAME: VALUE");
+	}
+	expect_no_header("secret", 6, ": line 1 is not NAME: VALUE");
+	expect_no_header(with_nul, sizeof(with_nul) - 1, ": line 1 is not NAME: VALUE");
+}
+
+static void lines_are_limited(void **state)
+{
+	char text[1024] = "", wanted[1024] = "";
+
+	(void)state;
+	for (int i = 0; i < HEADERS_MAX; i++)
+		strcat(text, "A: b\n");
+	strcpy(wanted, text);
+	expect_headers(text, strlen(text), wanted);
+	strcat(text, "\n");
+	expect_no_header(text, strlen(text), "has more than 64 lines");
+}
+
+static void unreadable_files_are_errors(void **state)
+{
+	(void)state;
+	expect_error(&(struct http_options){.url = "https://h", .header_file = "/none"},
+		     "can't read /none");
+	expect_error(&(struct http_options){.url = "https://h", .header_file = sandbox},
+		     "can't read /tmp");
+}
+
+/* Requests */
+
+static void requests_are_posted(void **state)
+{
+	static const struct {
+		const char *url, *path, *wanted;
+	} urls[] = {
+		{"http://h", "/p", "http://h/p"},     {"http://h/", "/p", "http://h/p"},
+		{"http://h//", "/p", "http://h/p"},   {"http://h/a/", "/p", "http://h/a/p"},
+		{"http://h/a", "/p", "http://h/a/p"}, {"http://h/a/", "", "http://h/a/"},
+		{"http://h", "", "http://h"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+		struct http_client *client = new_client(&(struct http_options){.url = urls[i].url});
+
+		assert_int_equal(http_client_post(client, urls[i].path, "text/x", BODY "x",
+						  strlen(BODY), &error),
+				 HTTP_ACCEPTED);
+		assert_string_equal(curl.url, urls[i].wanted);
+		assert_string_equal(curl.body, BODY);
+		assert_string_equal(curl.headers, "Content-Type: text/x\nExpect:\n");
+		/* The list is gone. */
+		assert_null(pointer_of(CURLOPT_HTTPHEADER));
+		free_client(client);
+	}
+}
+
+static void statuses_have_results(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	curl.status = 204;
+	curl.reply = "fine";
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	assert_string_equal(error.text, "");
+	curl.status = 400;
+	curl.reply = "no\r\nsecond line";
+	assert_int_equal(post(client), HTTP_REFUSED);
+	assert_string_equal(error.text, URL "/push: status 400: no");
+	curl.status = 503;
+	curl.reply = "\nnothing";
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: status 503");
+	curl.reply = "line\nother";
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: status 503: line");
+	/* Nothing is left of the answer before. */
+	curl.reply = NULL;
+	curl.status = 302;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: status 302");
+	free_client(client);
+}
+
+static void long_answers_are_truncated(void **state)
+{
+	static const size_t parts[] = {2, 10, 126, 128, 254, 1000};
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+	char reply[1001] = "", wanted[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(reply) - 1; i++)
+		reply[i] = (char)('a' + i % 26);
+	snprintf(wanted, sizeof(wanted), URL "/push: status 400: %.*s", REPLY_MAX, reply);
+	curl.reply = reply;
+	curl.reply_unit = 2;
+	curl.status = 400;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		curl.reply_part = parts[i];
+		assert_int_equal(post(client), HTTP_REFUSED);
+		assert_string_equal(error.text, wanted);
+	}
+	free_client(client);
+}
+
+static void failed_requests_are_repeated(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	/* That the status is not asked for. */
+	curl.status = 400;
+	curl.result = CURLE_COULDNT_CONNECT;
+	curl.detail = "connection refused";
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: connection refused");
+	/* Without a detail, that of the request before does not stay. */
+	curl.result = CURLE_OPERATION_TIMEDOUT;
+	curl.detail = NULL;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: code 28");
+	assert_null(pointer_of(CURLOPT_HTTPHEADER));
+	curl.result = CURLE_OK;
+	curl.status = 200;
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	/* A request that lacks a part is not sent. */
+	curl.performed = 0;
+	for (curl.setopt_fails_at = 1; curl.setopt_fails_at <= 4; curl.setopt_fails_at++) {
+		curl.setopts = 0;
+		assert_int_equal(post(client), HTTP_UNAVAILABLE);
+		assert_string_equal(error.text, URL "/push: code 48");
+		assert_null(pointer_of(CURLOPT_HTTPHEADER));
+	}
+	assert_int_equal(curl.performed, 0);
+	free_client(client);
+}
+
+/* Signals */
+
+static bool stops;
+
+static bool stop(void)
+{
+	return stops;
+}
+
+static void unsent_requests_are_stopped(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL, .stop = stop});
+
+	(void)state;
+	stops = false;
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	stops = true;
+	/* It is not connected. */
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: code 42");
+	curl.to_send = 10;
+	curl.sent = 9;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	/* The server has all: it may accept it. */
+	curl.sent = 10;
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	free_client(client);
+	client = new_client(&(struct http_options){.url = URL});
+	curl.sent = 0;
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	free_client(client);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(urls_are_checked),
+		TEST(secrets_need_tls),
+		TEST(libraries_are_tried),
+		TEST(options_are_set),
+		TEST(each_option_is_needed),
+		TEST(headers_of_file_are_sent),
+		TEST(other_lines_are_refused),
+		TEST(lines_are_limited),
+		TEST(unreadable_files_are_errors),
+		TEST(requests_are_posted),
+		TEST(statuses_have_results),
+		TEST(long_answers_are_truncated),
+		TEST(failed_requests_are_repeated),
+		TEST(unsent_requests_are_stopped),
+	};
+
+	return cmocka_run_group_tests_name("http_client", tests, NULL, NULL);
+}
