@@ -162,8 +162,9 @@ static int read_headers(struct http_client *client, FILE *file, const char *path
 		else if (length && add_header(client, line))
 			err = error_errno(error, ENOMEM, "can't read %s", path);
 	}
-	if (!err && ferror(file))
-		err = error_errno(error, errno, "can't read %s", path);
+	/* getline() also ends without memory: a header must not be left out for that. */
+	if (!err && !feof(file))
+		err = error_errno(error, ferror(file) ? errno : ENOMEM, "can't read %s", path);
 	free(line);
 	return err;
 }

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "failing_malloc.h"
 #include "lib/error.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -202,8 +203,8 @@ static struct curl_slist *fake_append(struct curl_slist *list, const char *text)
 
 	if (++curl.appends == curl.append_fails_at)
 		return NULL;
-	item = calloc(1, sizeof(*item));
-	item->data = malloc(strlen(text) + 1);
+	item = __interceptor_calloc(1, sizeof(*item));
+	item->data = __interceptor_malloc(strlen(text) + 1);
 	strcpy(item->data, text);
 	while (end && end->next)
 		end = end->next;
@@ -539,6 +540,50 @@ static void unreadable_files_are_errors(void **state)
 		     "can't read /tmp");
 }
 
+/* A header that is missing must not go unnoticed. */
+static void lack_of_memory_is_an_error(void **state)
+{
+	const struct http_options options = {.url = "https://h",
+					     .header_file = in_sandbox("headers")};
+	struct http_client *client = NULL;
+	unsigned long number;
+
+	(void)state;
+	write_text(options.header_file, "A: b\nC: d\n");
+	for (number = 1; number < 100; number++) {
+		error.text[0] = '\0';
+		fail_malloc(number, false);
+		client = http_client_new(&options, &error);
+		if (!malloc_has_failed())
+			break;
+		fail_malloc(0, false);
+		/* Standard I/O does without its buffer. */
+		if (client) {
+			assert_int_equal(post(client), HTTP_ACCEPTED);
+			assert_non_null(strstr(curl.headers, "A: b\nC: d\n"));
+			free_client(client);
+			continue;
+		}
+		assert_string_not_equal(error.text, "");
+		free_client(NULL);
+	}
+	fail_malloc(0, false);
+	assert_true(number > 2);
+	assert_non_null(client);
+	fail_malloc(1, true);
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	fail_malloc(0, false);
+	assert_non_null(strstr(error.text, "can't make requests"));
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	free_client(client);
+	/* That of the library. */
+	for (curl.append_fails_at = 1; curl.append_fails_at <= 3; curl.append_fails_at++) {
+		curl.appends = 0;
+		expect_error(&options,
+			     curl.append_fails_at == 1 ? "can't make requests" : "can't read");
+	}
+}
+
 /* Requests */
 
 static void requests_are_posted(void **state)
@@ -696,6 +741,7 @@ int main(void)
 		TEST(other_lines_are_refused),
 		TEST(lines_are_limited),
 		TEST(unreadable_files_are_errors),
+		TEST(lack_of_memory_is_an_error),
 		TEST(requests_are_posted),
 		TEST(statuses_have_results),
 		TEST(long_answers_are_truncated),
