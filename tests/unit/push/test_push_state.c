@@ -7,12 +7,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 
+#include "failing_malloc.h"
 #include "lib/error.h"
 
 #define NOW INT64_C(1700000000000000)
 
 static const char *path;
+
+/* A program that another thread starts gets no file. */
+__attribute__((visibility("hidden"))) int open(const char *name, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	assert_int_not_equal(flags & O_CLOEXEC, 0);
+	if (flags & O_CREAT) {
+		va_start(args, flags);
+		mode = va_arg(args, mode_t);
+		va_end(args);
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
+}
 
 static int set_up(void **state)
 {
@@ -121,6 +138,7 @@ static void other_files_are_refused(void **state)
 		"next: 1 ",
 		"next: 1 2",
 		"next: 1 2 ",
+		"next: 1\n",
 		"next: 1\n2\n",
 		"next: 1 2\n\n",
 		"next: 1 2\n3",
@@ -170,12 +188,13 @@ static void state_has_one_user(void **state)
 	assert_int_equal(push_state_open(&second, path, NOW, &error), -EBUSY);
 	push_state_close(&second);
 	push_state_close(&first);
-	/* Closing it again does nothing. */
+	/* Closing it again closes no other file. */
 	push_state_close(&first);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 	assert_int_equal(push_state_open(&second, path, NOW, &error), 0);
 	/* Programs that this one starts do not keep the lock, and others can't take it. */
 	assert_int_equal(fcntl(second.lock, F_GETFD), FD_CLOEXEC);
-	fd = open(in_sandbox("state.lock"), O_RDONLY);
+	fd = open(in_sandbox("state.lock"), O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), -1);
 	push_state_close(&second);
@@ -266,6 +285,23 @@ static void unusable_paths_are_errors(void **state)
 	push_state_close(&push);
 }
 
+static void lack_of_memory_is_an_error(void **state)
+{
+	struct push_state push;
+	struct error error = {0};
+	int err;
+
+	(void)state;
+	fail_malloc(1, true);
+	err = push_state_open(&push, path, NOW, &error);
+	fail_malloc(0, false);
+	assert_int_equal(err, -ENOMEM);
+	assert_non_null(strstr(error.text, path));
+	/* No other file is closed for the lock. */
+	push_state_close(&push);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
 /* The state is written in place, to a device that is full. */
 static void failed_write_is_an_error(void **state)
 {
@@ -291,6 +327,7 @@ int main(void)
 		TEST(closed_standard_input_is_no_problem),
 		TEST(links_are_not_followed),
 		TEST(unusable_paths_are_errors),
+		TEST(lack_of_memory_is_an_error),
 		TEST(failed_write_is_an_error),
 	};
 
