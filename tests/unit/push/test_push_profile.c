@@ -115,6 +115,8 @@ HIDDEN void *mmap(void *at, size_t size, int protection, int flags, int fd, off_
 
 HIDDEN int munmap(void *at, size_t size)
 {
+	/* Nothing else was mapped. */
+	assert_int_equal((uintptr_t)at % 4096 && at != mapped, 0);
 	if (at != mapped)
 		return (int)syscall(SYS_munmap, at, size);
 	free(mapped);
