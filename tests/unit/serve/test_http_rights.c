@@ -288,6 +288,11 @@ static void other_user_loses_its_rights(void **state)
 {
 	(void)state;
 	assert_in_child(reduce_as_other);
+}
+
+static void capabilities_are_given_up(void **state)
+{
+	(void)state;
 	have_root();
 	assert_in_child(reduce_with_capabilities);
 }
@@ -325,11 +330,9 @@ static void landlock_may_be_missing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(root_becomes_the_user),
-		TEST(other_user_loses_its_rights),
-		TEST(root_does_not_stay),
-		TEST(files_are_those_of_the_store),
-		TEST(files_are_those_that_are_open),
+		TEST(root_becomes_the_user),        TEST(other_user_loses_its_rights),
+		TEST(capabilities_are_given_up),    TEST(root_does_not_stay),
+		TEST(files_are_those_of_the_store), TEST(files_are_those_that_are_open),
 		TEST(landlock_may_be_missing),
 	};
 
