@@ -1,0 +1,744 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * When the HTTP server stores slices, what it makes of the results, and its time-outs. The clocks,
+ * the jobs, the store and the sampler are this test.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "sandbox.h"
+#include "sandbox/fd_passing.h"
+#include "serve/answer.h"
+#include "serve/http.h"
+#include "serve/microhttpd.h"
+#include "serve/profile_job.h"
+#include "serve/protocol.h"
+
+#define SECOND INT64_C(1000000000)
+#define HANG_S 60 /* nothing else takes as long, however busy the machine */
+#define SAMPLER_TIMEOUT (150 * SECOND)
+#define MARGIN 50000000 /* of a window */
+#define MONOTONIC (1000 * SECOND)
+#define REAL (1700000040 * SECOND) /* a full minute */
+#define SLICE_BYTES_MAX ((off_t)64 << 20)
+
+/* Shared with the server. */
+static volatile struct shared {
+	int64_t monotonic, real; /* ns */
+	bool has_no_job; /* no process can be created */
+	bool job_runs; /* until this is false */
+	struct profile_job_result result; /* of jobs */
+	int rest_err; /* of store_slices() without a job */
+	unsigned int calls; /* of store_slices() */
+	bool again;
+	size_t slices;
+	int64_t first_ns, last_ns; /* the starts of the slices */
+	char message[256];
+} * shared;
+
+static struct http_config config;
+static int sampler = -1; /* socket */
+static pid_t server;
+static char response[65536];
+
+__attribute__((visibility("hidden"))) int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int64_t ns = clock == CLOCK_REALTIME ? shared->real : shared->monotonic;
+
+	*time = (struct timespec){ns / SECOND, ns % SECOND};
+	return 0;
+}
+
+int profile_job_start(struct profile_job *job, profile_job_function *work, void *arg)
+{
+	struct error error;
+
+	*job = (struct profile_job){.file = -1};
+	if (shared->has_no_job)
+		return -ENOMEM;
+	job->file = memfd_create("answer", MFD_CLOEXEC);
+	job->result = calloc(1, sizeof(*job->result));
+	work(arg, job->file, job->result, &error);
+	return 0;
+}
+
+bool profile_job_has_ended(struct profile_job *job)
+{
+	if (shared->job_runs)
+		return false;
+	memcpy(job->result, (void *)&shared->result, sizeof(*job->result));
+	return true;
+}
+
+void profile_job_release(struct profile_job *job)
+{
+	if (job->file >= 0)
+		close(job->file);
+	free(job->result);
+	*job = (struct profile_job){.file = -1};
+}
+
+int store_slices(const struct store_config *store, const struct slice_file *slices, size_t count,
+		 bool again, struct profile_job_result *result, struct error *error)
+{
+	(void)store;
+	(void)result;
+	shared->calls++;
+	shared->again = again;
+	shared->slices = count;
+	shared->first_ns = count ? slices[0].start_ns : 0;
+	shared->last_ns = count ? slices[count - 1].start_ns : 0;
+	return shared->rest_err ? error_set(error, -shared->rest_err, "the rest is lost") : 0;
+}
+
+int answer_slices(const struct slice_file *slices, size_t count, const struct request *request,
+		  int out, struct error *error)
+{
+	(void)slices;
+	(void)request;
+	(void)error;
+	return dprintf(out, "slices: %zu\n", count) < 0 ? -EIO : 0;
+}
+
+int answer_range(const char *store, const struct request *request, int out, struct error *error)
+{
+	(void)store;
+	(void)request;
+	(void)out;
+	return error_set(error, EIO, "unused");
+}
+
+int answer_windows(const char *store, const struct request *request, int out, struct error *error)
+{
+	return answer_range(store, request, out, error);
+}
+
+int answer_services(const char *store, const struct request *request, int out, struct error *error)
+{
+	return answer_range(store, request, out, error);
+}
+
+int answer_targets(const char *store, const struct request *request, const char *host, int out,
+		   struct error *error)
+{
+	(void)host;
+	return answer_range(store, request, out, error);
+}
+
+static void keep_message(const char *text)
+{
+	snprintf((char *)shared->message, sizeof(shared->message), "%s", text);
+}
+
+static int set_up(void **state)
+{
+	if (microhttpd_load(NULL) || make_sandbox(state))
+		return -1;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		return -1;
+	shared->monotonic = MONOTONIC;
+	shared->real = REAL + 20 * SECOND;
+	shared->result.done = true;
+	config = (struct http_config){
+		.statm = -1,
+		.store = {.window_s = 60},
+		.rate = 19,
+		.cmdline = "stackbeat",
+		.cmdline_size = 9,
+		.message = keep_message,
+	};
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	if (sampler >= 0)
+		close(sampler);
+	sampler = -1;
+	if (server) {
+		kill(server, SIGKILL);
+		waitpid(server, NULL, 0);
+	}
+	server = 0;
+	munmap((void *)shared, sizeof(*shared));
+	return remove_sandbox(state);
+}
+
+static void set_timeout(int fd)
+{
+	const struct timeval time = {.tv_sec = HANG_S};
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+}
+
+static void reply(const struct reply *reply, int file)
+{
+	assert_int_equal(send_fd(sampler, reply, sizeof(*reply), file), 0);
+	if (file >= 0)
+		close(file);
+}
+
+static struct ask expect_ask(enum ask_type type)
+{
+	struct ask ask;
+
+	assert_int_equal(recv(sampler, &ask, sizeof(ask), 0), sizeof(ask));
+	assert_int_equal(ask.type, type);
+	return ask;
+}
+
+static int send_request(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	set_timeout(fd);
+	strcpy(address.sun_path, in_sandbox("http"));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_true(dprintf(fd, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path) > 0);
+	return fd;
+}
+
+/* Returns the status. */
+static int read_response(int fd)
+{
+	size_t size = 0;
+	int status = 0;
+	ssize_t got;
+
+	while ((got = read(fd, response + size, sizeof(response) - 1 - size)) > 0)
+		size += (size_t)got;
+	assert_int_equal(got, 0);
+	close(fd);
+	response[size] = '\0';
+	assert_int_equal(sscanf(response, "HTTP/1.1 %d ", &status), 1);
+	return status;
+}
+
+/* Waits until the server has gone through its loop. */
+static void turn(void)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(read_response(send_request("/healthz")), 200);
+}
+
+static void start(bool with_store)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int ends[2], fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(address.sun_path, in_sandbox("http"));
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, SOMAXCONN), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	config.listeners[0].socket = fd;
+	config.listener_count = 1;
+	config.socket = ends[1];
+	config.store.path = with_store ? sandbox : NULL;
+	server = fork();
+	assert_true(server >= 0);
+	if (!server) {
+		struct error error;
+
+		close(ends[0]);
+		/* cmocka's handler would go on with other tests. */
+		signal(SIGSEGV, SIG_DFL);
+		_exit(http_run(&config, &error) ? 1 : 0);
+	}
+	close(ends[1]);
+	close(fd);
+	sampler = ends[0];
+	set_timeout(sampler);
+	if (config.restarts)
+		expect_ask(ASK_BEGIN);
+	reply(&(struct reply){.type = REPLY_READY, .id = config.restarts << 24}, -1);
+	/* It has read the clocks before they are set. */
+	turn();
+}
+
+static void set_time(int64_t monotonic)
+{
+	shared->monotonic = monotonic;
+	turn();
+}
+
+static void expect_no_ask(void)
+{
+	struct ask ask;
+
+	turn();
+	assert_int_equal(recv(sampler, &ask, sizeof(ask), MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void expect_metric(const char *name, unsigned long long wanted)
+{
+	int fd = send_request("/metrics");
+	char line[128];
+
+	reply(&(struct reply){.type = REPLY_COUNTERS, .id = expect_ask(ASK_COUNTERS).id}, -1);
+	assert_int_equal(read_response(fd), 200);
+	snprintf(line, sizeof(line), "\nstackbeat_%s %llu\n", name, wanted);
+	if (!strstr(response, line))
+		fail_msg("there is no%s%s", line, response);
+}
+
+/* Slice N starts at N ns, and has a file of `size` bytes. */
+static void send_slice(uint32_t number, off_t size)
+{
+	int file = memfd_create("slice", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(file, size), 0);
+	reply(
+		&(struct reply){
+			.type = REPLY_SLICE, .slice = number, .start_ns = number, .samples = 1},
+		file);
+}
+
+/* Ends the window, whose last slice this is: the server starts the job. */
+static void end_window(uint32_t last)
+{
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = last}, -1);
+}
+
+/* Ends the server with the sampler. */
+static void end(void)
+{
+	int status;
+
+	close(sampler);
+	sampler = -1;
+	assert_int_equal(waitpid(server, &status, 0), server);
+	server = 0;
+	assert_int_equal(status, 0);
+}
+
+static void expect_stored(int64_t first, int64_t last)
+{
+	assert_int_equal(shared->slices, last - first + 1);
+	assert_true(shared->first_ns == first);
+	assert_true(shared->last_ns == last);
+}
+
+/* Windows */
+
+static void windows_end_after_a_full_minute(void **state)
+{
+	int64_t until = MONOTONIC + 40 * SECOND + MARGIN;
+
+	(void)state;
+	start(true);
+	set_time(until - 1);
+	expect_no_ask();
+	set_time(until);
+	/* The clock was set meanwhile. */
+	shared->real = REAL + 59 * SECOND;
+	reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = 1}, -1);
+	send_slice(1, 1);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 1);
+	until += SECOND + MARGIN;
+	set_time(until - 1);
+	expect_no_ask();
+	/* At a full minute, it is the next one. */
+	shared->real = REAL + 60 * SECOND;
+	set_time(until);
+	reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = 2}, -1);
+	send_slice(2, 1);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
+	until += 60 * SECOND + MARGIN;
+	set_time(until - 1);
+	expect_no_ask();
+	set_time(until);
+	expect_ask(ASK_CUT);
+	end();
+}
+
+static void counts_are_sums(void **state)
+{
+	(void)state;
+	start(true);
+	shared->result.store = (struct store_counts){1, 20, 300, 4000, 50000, 600000, 7000000};
+	shared->result.windows = 8;
+	shared->result.window_bytes = 9;
+	send_slice(1, 1);
+	end_window(1);
+	expect_ask(ASK_STORED);
+	shared->result.store = (struct store_counts){2, 30, 400, 5000, 60000, 700000, 8000000};
+	shared->result.windows = 6;
+	shared->result.window_bytes = 5;
+	send_slice(2, 1);
+	end_window(2);
+	expect_ask(ASK_STORED);
+	/* One that does not come to its end has no counts. */
+	shared->result.done = false;
+	shared->result.windows = 4;
+	shared->result.store.written = 0;
+	send_slice(3, 1);
+	end_window(3);
+	turn();
+	expect_metric("windows_written_total", 3);
+	expect_metric("windows_merged_total", 50);
+	expect_metric("windows_removed_total{reason=\"age\"}", 700);
+	expect_metric("windows_removed_total{reason=\"size\"}", 9000);
+	expect_metric("windows_removed_total{reason=\"full disk\"}", 110000);
+	expect_metric("windows_dropped_total", 1300000);
+	expect_metric("windows_unreadable_total", 15000000);
+	expect_metric("windows", 6);
+	expect_metric("window_bytes", 5);
+	expect_metric("slices_dropped_total", 0);
+	assert_string_equal((char *)shared->message,
+			    "store: the answer takes too much memory or too much time");
+	end();
+}
+
+/* The slices are stored with those of the next window. */
+static void store_without_process_gets_the_slices_again(void **state)
+{
+	(void)state;
+	start(true);
+	shared->has_no_job = true;
+	send_slice(1, 1);
+	end_window(1);
+	expect_no_ask();
+	assert_string_equal((char *)shared->message, "store: no process can be created");
+	assert_int_equal(shared->calls, 0);
+	shared->has_no_job = false;
+	send_slice(2, 1);
+	end_window(2);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
+	expect_stored(1, 2);
+	end();
+	assert_int_equal(shared->calls, 1);
+}
+
+static void failing_store_gets_the_slices_again(void **state)
+{
+	(void)state;
+	start(true);
+	shared->result.err = -ENOSPC;
+	strcpy((char *)shared->result.error, "the disk is full");
+	send_slice(1, 1);
+	end_window(1);
+	expect_no_ask();
+	assert_string_equal((char *)shared->message, "store: the disk is full");
+	send_slice(2, 1);
+	/* The window is there, and only the merging failed. */
+	shared->result.store.written = 1;
+	strcpy((char *)shared->result.error, "no merge");
+	end_window(2);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
+	assert_string_equal((char *)shared->message, "store: no merge");
+	expect_stored(1, 2);
+	shared->message[0] = '\0';
+	shared->result.err = 0;
+	send_slice(3, 1);
+	end_window(3);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
+	expect_stored(3, 3);
+	assert_string_equal((char *)shared->message, "");
+	end();
+}
+
+static void waiting_slices_are_limited(void **state)
+{
+	(void)state;
+	start(true);
+	shared->has_no_job = true;
+	send_slice(1, SLICE_BYTES_MAX - 1);
+	send_slice(2, 1);
+	end_window(2);
+	expect_no_ask();
+	expect_metric("slices_dropped_total", 0);
+	send_slice(3, 1);
+	end_window(3);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
+	expect_metric("slices_dropped_total", 3);
+	/* They are gone. */
+	shared->has_no_job = false;
+	send_slice(4, 1);
+	end_window(4);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 4);
+	expect_stored(4, 4);
+	expect_metric("slices_dropped_total", 3);
+	end();
+}
+
+/* The server before this one may have stored the first ones, and crashed. */
+static void first_window_may_be_stored_again(void **state)
+{
+	(void)state;
+	config.restarts = 1;
+	start(true);
+	shared->result.err = -EIO;
+	send_slice(1, 1);
+	end_window(1);
+	expect_no_ask();
+	assert_true(shared->again);
+	shared->result.err = 0;
+	send_slice(2, 1);
+	end_window(2);
+	expect_ask(ASK_STORED);
+	assert_true(shared->again);
+	send_slice(3, 1);
+	end_window(3);
+	expect_ask(ASK_STORED);
+	assert_false(shared->again);
+	end();
+}
+
+/* The end */
+
+static void rest_is_stored(void **state)
+{
+	(void)state;
+	start(true);
+	send_slice(1, 1);
+	end_window(1);
+	expect_ask(ASK_STORED);
+	send_slice(3, 1);
+	send_slice(2, 1);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	end();
+	assert_int_equal(shared->calls, 2);
+	expect_stored(2, 3);
+	assert_string_equal((char *)shared->message, "");
+}
+
+static void nothing_is_stored_without_a_rest(void **state)
+{
+	(void)state;
+	start(true);
+	send_slice(1, 1);
+	end_window(1);
+	expect_ask(ASK_STORED);
+	end();
+	assert_int_equal(shared->calls, 1);
+}
+
+static void nothing_is_stored_without_a_store(void **state)
+{
+	(void)state;
+	start(false);
+	send_slice(1, 1);
+	turn();
+	end();
+	assert_int_equal(shared->calls, 0);
+}
+
+static void lost_rest_is_reported(void **state)
+{
+	(void)state;
+	start(true);
+	shared->rest_err = -EIO;
+	send_slice(1, 1);
+	turn();
+	end();
+	assert_string_equal((char *)shared->message, "the rest is lost");
+}
+
+/* The job that runs at the end is awaited: its slices are not stored twice. */
+static void last_job_is_awaited(void **state)
+{
+	int status;
+
+	(void)state;
+	start(true);
+	shared->job_runs = true;
+	send_slice(1, 1);
+	end_window(1);
+	send_slice(2, 1);
+	turn();
+	assert_int_equal(shared->calls, 1);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	/* Another signal is not the end of the job. */
+	kill(server, SIGCHLD);
+	assert_int_equal(waitpid(server, &status, WNOHANG), 0);
+	shared->job_runs = false;
+	kill(server, SIGCHLD);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 1);
+	end();
+	assert_int_equal(shared->calls, 2);
+	expect_stored(2, 2);
+}
+
+/* A job that failed then has its slices in the rest. */
+static void failed_last_job_is_repeated(void **state)
+{
+	(void)state;
+	start(true);
+	shared->job_runs = true;
+	shared->result.err = -EIO;
+	send_slice(1, 1);
+	end_window(1);
+	send_slice(2, 1);
+	turn();
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	shared->job_runs = false;
+	kill(server, SIGCHLD);
+	end();
+	assert_int_equal(shared->calls, 2);
+	expect_stored(1, 2);
+}
+
+/* Time-outs: the sampler has so long for each step */
+
+static void expect_timeout(int fd, int64_t until)
+{
+	char byte;
+
+	set_time(until - 1);
+	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	set_time(until);
+	assert_int_equal(read_response(fd), 503);
+	assert_non_null(strstr(response, "\r\n\r\nthe sampler does not answer\n"));
+}
+
+static void counters_have_a_timeout(void **state)
+{
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("/metrics");
+	expect_ask(ASK_COUNTERS);
+	expect_timeout(fd, MONOTONIC + SAMPLER_TIMEOUT);
+	end();
+}
+
+static void recordings_have_a_timeout(void **state)
+{
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("/debug/pprof/profile?seconds=7&hz=20");
+	expect_ask(ASK_RECORD);
+	expect_timeout(fd, MONOTONIC + SAMPLER_TIMEOUT + 7 * SECOND);
+	end();
+}
+
+static void profiles_have_timeouts(void **state)
+{
+	int64_t now = MONOTONIC;
+	int fd, steps;
+
+	(void)state;
+	start(false);
+	for (steps = 0; steps < 4; steps++) {
+		fd = send_request("/debug/pprof/profile?seconds=7");
+		reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = 4},
+		      -1);
+		turn();
+		if (!steps) {
+			/* Not before its time. */
+			set_time(now + 7 * SECOND - 1);
+			expect_no_ask();
+		}
+		set_time(now += 7 * SECOND);
+		if (steps)
+			set_time(now += 3 * SECOND);
+		reply(&(struct reply){.type = REPLY_CUT,
+				      .id = expect_ask(ASK_CUT).id,
+				      .slice = steps == 2 ? 4 : 6},
+		      -1);
+		turn();
+		if (steps == 2) {
+			/* Without a slice, it is empty. */
+			assert_int_equal(read_response(fd), 200);
+			assert_non_null(strstr(response, "slices: 0\n"));
+		} else if (steps == 3) {
+			send_slice(5, 1);
+			send_slice(6, 1);
+			assert_int_equal(read_response(fd), 200);
+			assert_non_null(strstr(response, "slices: 2\n"));
+		} else {
+			now += SAMPLER_TIMEOUT;
+			expect_timeout(fd, now);
+		}
+	}
+	fd = send_request("/debug/pprof/profile?seconds=7");
+	expect_ask(ASK_CUT);
+	expect_timeout(fd, now += SAMPLER_TIMEOUT);
+	fd = send_request("/debug/pprof/profile?seconds=7");
+	reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = 7}, -1);
+	turn();
+	set_time(now += 7 * SECOND);
+	expect_ask(ASK_CUT);
+	expect_timeout(fd, now + SAMPLER_TIMEOUT);
+	end();
+}
+
+/* Memory */
+
+static void expect_resident(const char *text, unsigned long long pages)
+{
+	assert_int_equal(ftruncate(config.statm, 0), 0);
+	assert_int_equal(pwrite(config.statm, text, strlen(text), 0), strlen(text));
+	expect_metric("resident_memory_bytes{process=\"http\"}",
+		      pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+}
+
+static void resident_memory_is_counted(void **state)
+{
+	(void)state;
+	config.statm = memfd_create("statm", MFD_CLOEXEC);
+	start(false);
+	expect_resident("1234 567 89 1 0 2 0\n", 567);
+	expect_resident("1 2", 2);
+	expect_resident("1234\n", 0);
+	expect_resident("1234 3 4 5\n", 3);
+	expect_resident("", 0);
+	end();
+	close(config.statm);
+}
+
+static void resident_memory_may_be_unknown(void **state)
+{
+	(void)state;
+	start(false);
+	expect_metric("resident_memory_bytes{process=\"http\"}", 0);
+	end();
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(windows_end_after_a_full_minute),
+		TEST(counts_are_sums),
+		TEST(store_without_process_gets_the_slices_again),
+		TEST(failing_store_gets_the_slices_again),
+		TEST(waiting_slices_are_limited),
+		TEST(first_window_may_be_stored_again),
+		TEST(rest_is_stored),
+		TEST(nothing_is_stored_without_a_rest),
+		TEST(nothing_is_stored_without_a_store),
+		TEST(lost_rest_is_reported),
+		TEST(last_job_is_awaited),
+		TEST(failed_last_job_is_repeated),
+		TEST(counters_have_a_timeout),
+		TEST(recordings_have_a_timeout),
+		TEST(profiles_have_timeouts),
+		TEST(resident_memory_is_counted),
+		TEST(resident_memory_may_be_unknown),
+	};
+
+	return cmocka_run_group_tests_name("http_store", tests, NULL, NULL);
+}
