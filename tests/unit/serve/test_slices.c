@@ -107,6 +107,31 @@ static void dropped_slices_are_closed(void **state)
 	assert_int_equal(slices.count + slices.bytes, 0);
 }
 
+/* If the standard input is closed. */
+static void descriptor_0_is_a_file(void **state)
+{
+	const int copy = dup(STDIN_FILENO), file = memfd_create("slice", MFD_CLOEXEC);
+	const struct slice_file content = {STDIN_FILENO, 10, 10};
+	bool was_open, is_closed;
+
+	(void)state;
+	assert_int_equal(ftruncate(file, 1000), 0);
+	assert_int_equal(dup2(file, STDIN_FILENO), STDIN_FILENO);
+	close(file);
+	assert_int_equal(slices_add(&slices, 1, &content), 0);
+	was_open = is_open(STDIN_FILENO);
+	assert_int_equal(slices.bytes, 1000);
+	slices_drop(&slices, 2);
+	is_closed = !is_open(STDIN_FILENO);
+	if (copy >= 0) {
+		dup2(copy, STDIN_FILENO);
+		close(copy);
+	}
+	assert_true(was_open);
+	assert_true(is_closed);
+	assert_int_equal(slices.bytes, 0);
+}
+
 static void slice_without_memory_is_closed(void **state)
 {
 	const struct slice_file content = {memfd_create("slice", MFD_CLOEXEC), 10, 10};
@@ -126,9 +151,8 @@ static void slice_without_memory_is_closed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(slices_may_come_in_any_order),
-		TEST(ranges_are_complete_with_all_slices),
-		TEST(dropped_slices_are_closed),
+		TEST(slices_may_come_in_any_order),   TEST(ranges_are_complete_with_all_slices),
+		TEST(dropped_slices_are_closed),      TEST(descriptor_0_is_a_file),
 		TEST(slice_without_memory_is_closed),
 	};
 
