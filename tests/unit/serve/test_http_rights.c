@@ -273,7 +273,7 @@ static void have_root(void)
 /* As the kernel of the test has it or not. */
 static void have_landlock(void)
 {
-	if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0)
+	if (syscall(SYS_landlock_create_ruleset, (const void *)0, (size_t)0, 1) < 0)
 		skip();
 }
 
