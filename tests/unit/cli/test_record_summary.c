@@ -190,6 +190,14 @@ static void verification_names_differences(void **state)
 		"stackbeat:   other code: 3 callers: 3 equal (100.00 %)\n"
 		"stackbeat:   not unwound again: 3 for lack of memory, 2 for lack of time, 1 by "
 		"failures\n");
+	result = (struct verification_result){.results = {4}, .dropped = 1, .late = 1};
+	expect_verification(&result, "stackbeat: unwound again by elfutils: 4 user stacks: 4 equal "
+				     "(100.00 %)\nstackbeat:   not unwound again: 1 for lack of "
+				     "memory, 1 for lack of time, 0 by failures\n");
+	result = (struct verification_result){.results = {4}, .late = 1, .failed = 1};
+	expect_verification(&result, "stackbeat: unwound again by elfutils: 4 user stacks: 4 equal "
+				     "(100.00 %)\nstackbeat:   not unwound again: 0 for lack of "
+				     "memory, 1 for lack of time, 1 by failures\n");
 }
 
 static void objects_of_a_verification_are_limited(void **state)

@@ -385,6 +385,10 @@ static void compromised_workers_are_refused(void **state)
 	struct archive_reader *reader;
 
 	(void)state;
+	/* An error number of before is not that of the end of the worker. */
+	errno = EAGAIN;
+	assert_int_equal(open_with(exit_at_once, &reader), -EBADMSG);
+	assert_non_null(strstr(error.text, "has crashed"));
 	for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
 		*error.text = '\0';
 		assert_int_equal(open_with(workers[i], &reader), -EBADMSG);
