@@ -159,10 +159,11 @@ def settings_are_checked():
                 session.set(**settings)
 
 
-def start_copy(directory, name):
+def start_copy(directory, name, owner=0):
     """Runs a program as a file of its own, which has no table yet."""
     path = directory / name
     shutil.copy(workload("frameless")[0], path)
+    os.chown(path, owner, owner)
     return start(path, "sort", DEPTH)
 
 
@@ -424,8 +425,8 @@ def files_of_users_leave_memory_to_others():
     def set_table(owner, blocks):
         """Starts a program of this owner, and sets its table of 4 bytes a block."""
         nonlocal spaces
-        process = start_copy(directory, f"owned-{len(processes)}")
-        os.chown(process.args[0], owner, owner)
+        # The module takes the owner when it first sees the file, which may be at once.
+        process = start_copy(directory, f"owned-{len(processes)}", owner)
         processes.append(process)
         session.set(pids=[process.pid])
         spaces = wait_for_files(session, process, spaces=spaces)
