@@ -8,8 +8,10 @@ from harness import check, check_within, exact_test, start, workload
 from stackbeat import S, Session
 from unwind_tables import set_tables, wait_for_files
 
-# Bytes of samples of which the cost is measured. No program but the sampled one runs meanwhile.
+# Bytes of samples of which the cost is measured. No program but the sampled one runs meanwhile: if one does, it is
+# measured again.
 BYTES = 200_000
+ATTEMPTS = 5
 
 Cost = namedtuple("Cost", "instructions frames")
 
@@ -26,14 +28,18 @@ def measure(program, *arguments, set_up=None, **settings):
         session.read_until(lambda samples: len(samples) >= 100)
         session.set(watermark=BYTES)
         session.read()
-        before = session.stats()
-        session.poll()
-        after = session.stats()
-        samples = session.read()
+        for _ in range(ATTEMPTS):
+            before = session.stats()
+            session.poll()
+            after = session.stats()
+            samples = session.read()
+            count = after["samples"] - before["samples"]
+            others = after["filtered"] - before["filtered"]
+            if others < count / 50:
+                break
     process.kill()
     process.wait()
-    count = after["samples"] - before["samples"]
-    check(after["filtered"] - before["filtered"] < count / 50, "another program ran")
+    check(others < count / 50, f"other programs ran in all attempts: {others} ticks, {count} samples")
     return Cost((after["overhead_ns"] - before["overhead_ns"]) / count,
                 sum(len(sample.user) for sample in samples) / len(samples))
 
