@@ -226,7 +226,8 @@ static void start_exporter(struct record *record, const struct window_file *file
 	 */
 	close(record->signals);
 	record->signals = record_signals_interruption(false);
-	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
+	/* Relative: a recording with a low priority keeps it. */
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + EXPORTER_NICE);
 	_exit(write_file(record, file) ? STATUS_FAILED : 0);
 }
 
