@@ -20,18 +20,16 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "sample_profile.h"
+#include "sampler_stub.h"
 #include "sandbox.h"
-#include "sandbox/fd_passing.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
 #include "serve/protocol.h"
 
 #define SECOND INT64_C(1000000000)
-#define HANG_S 60 /* nothing else takes as long, however busy the machine */
 #define SERVER_IDS (UINT32_C(1) << 24)
 
 static struct http_config config;
-static int sampler = -1; /* socket */
 static pid_t server;
 static char store_path[PATH_MAX];
 static char response[65536];
@@ -104,29 +102,6 @@ static int tear_down(void **state)
 		waitpid(server, NULL, 0);
 	server = 0;
 	return remove_sandbox(state);
-}
-
-static void set_timeout(int fd)
-{
-	const struct timeval time = {.tv_sec = HANG_S};
-
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
-}
-
-static void reply(const struct reply *reply, int file)
-{
-	assert_int_equal(send_fd(sampler, reply, sizeof(*reply), file), 0);
-	if (file >= 0)
-		close(file);
-}
-
-static struct ask expect_ask(enum ask_type type)
-{
-	struct ask ask;
-
-	assert_int_equal(recv(sampler, &ask, sizeof(ask), 0), sizeof(ask));
-	assert_int_equal(ask.type, type);
-	return ask;
 }
 
 /* The server has a listener for every host, and one for the loopback. */

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "sampler_stub.h"
 #include "sandbox.h"
-#include "sandbox/fd_passing.h"
 #include "serve/answer.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
@@ -27,7 +27,6 @@
 #include "serve/protocol.h"
 
 #define SECOND INT64_C(1000000000)
-#define HANG_S 60 /* nothing else takes as long, however busy the machine */
 #define SAMPLER_TIMEOUT (150 * SECOND)
 #define MARGIN 50000000 /* of a window */
 #define MONOTONIC (1000 * SECOND)
@@ -49,7 +48,6 @@ static volatile struct shared {
 } * shared;
 
 static struct http_config config;
-static int sampler = -1; /* socket */
 static pid_t server;
 static char response[65536];
 
@@ -176,29 +174,6 @@ static int tear_down(void **state)
 	server = 0;
 	munmap((void *)shared, sizeof(*shared));
 	return remove_sandbox(state);
-}
-
-static void set_timeout(int fd)
-{
-	const struct timeval time = {.tv_sec = HANG_S};
-
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
-}
-
-static void reply(const struct reply *reply, int file)
-{
-	assert_int_equal(send_fd(sampler, reply, sizeof(*reply), file), 0);
-	if (file >= 0)
-		close(file);
-}
-
-static struct ask expect_ask(enum ask_type type)
-{
-	struct ask ask;
-
-	assert_int_equal(recv(sampler, &ask, sizeof(ask), 0), sizeof(ask));
-	assert_int_equal(ask.type, type);
-	return ask;
 }
 
 static int send_request(const char *path)
