@@ -227,7 +227,8 @@ static void leave_session(struct sampler *sampler)
 	close(sampler->config->socket);
 	close(sampler->signals);
 	close(sampler->events);
-	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
+	/* Relative: a server with a low priority keeps it. */
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + EXPORTER_NICE);
 }
 
 static void count_lost(struct sampler *sampler, uint64_t samples, const struct error *error)

@@ -528,7 +528,7 @@ static void cuts_end_a_slice(void **state)
 	expect(REPLY_END, false);
 	expect_nothing();
 	assert_string_equal(warnings, "");
-	assert_int_equal(exporter->nice, 5);
+	assert_int_equal(exporter->nice, getpriority(PRIO_PROCESS, 0) + 5);
 	assert_true(exporter->session_is_closed);
 	assert_true(exporter->files_are_forked);
 	assert_true(exporter->dies_with_parent);
