@@ -6,6 +6,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "pprof/profile.h"
+#include "pprof/profile_select.h"
+#include "report/folded.h"
+#include "report/speedscope.h"
 #include "report/text_report.h"
 
 #define ROWS_DEFAULT 30
@@ -14,6 +17,8 @@
 enum {
 	OPTION_TOP = OPTION_LONG_ONLY,
 	OPTION_TREE,
+	OPTION_FOLDED,
+	OPTION_SPEEDSCOPE,
 	OPTION_MIN_PERCENT,
 	OPTION_RAW_VALUES,
 };
@@ -22,6 +27,8 @@ enum {
 static const struct cli_option options[] = {
 	{OPTION_TOP, "top", NULL, "print functions, most expensive first (default)"},
 	{OPTION_TREE, "tree", NULL, "print the call tree, from the root to the leaves"},
+	{OPTION_FOLDED, "folded", NULL, "print a line for each stack, as for flamegraph.pl"},
+	{OPTION_SPEEDSCOPE, "speedscope", NULL, "print a JSON document for speedscope"},
 	{'n', "rows", "N",
 	 "print at most N rows; 0: all (default: 30 with --top, all with --tree)"},
 	SAMPLE_TYPE_OPTION,
@@ -50,7 +57,8 @@ struct arguments {
 	struct view_options view;
 	struct report_options report;
 	uint32_t rows;
-	bool tree, rows_given;
+	int form; /* the option that selects it */
+	bool rows_given;
 };
 
 static int parse_min_percent(const char *text, double *min_percent, struct error *error)
@@ -80,9 +88,14 @@ static int parse_report_option(int id, char *value, void *arg, struct error *err
 		arguments->rows_given = true;
 		return parse_number(value, "-n", 0, UINT32_MAX, &arguments->rows, error);
 	default:
-		arguments->tree = id == OPTION_TREE;
+		arguments->form = id;
 		return 0;
 	}
+}
+
+static bool is_text(const struct arguments *arguments)
+{
+	return arguments->form == OPTION_TOP || arguments->form == OPTION_TREE;
 }
 
 static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
@@ -97,7 +110,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv, s
 	arguments->report.absolute = arguments->view.absolute;
 	arguments->report.rows = arguments->rows;
 	if (!arguments->rows_given)
-		arguments->report.rows = arguments->tree ? 0 : ROWS_DEFAULT;
+		arguments->report.rows = arguments->form == OPTION_TREE ? 0 : ROWS_DEFAULT;
+	if (!is_text(arguments) &&
+	    (arguments->rows_given || arguments->view.group || arguments->view.base))
+		return error_set(error, EINVAL,
+				 "--rows, --group and --diff are for --top and --tree");
 	return 0;
 }
 
@@ -110,6 +127,19 @@ static int flush_output(struct error *error)
 	return error_errno(error, errno ? errno : EIO, "standard output");
 }
 
+static int print_stacks(const struct arguments *arguments, const struct profile *profile,
+			struct error *error)
+{
+	size_t type;
+	int err = profile_find_type(profile, arguments->view.sample_type, &type, error);
+
+	if (err)
+		return err;
+	err = arguments->form == OPTION_FOLDED ? print_folded(profile, type, stdout)
+					       : print_speedscope(profile, type, stdout);
+	return err ? error_errno(error, -err, "can't print") : 0;
+}
+
 static int print_report(const struct arguments *arguments, struct error *error)
 {
 	struct report_options options = arguments->report;
@@ -119,7 +149,9 @@ static int print_report(const struct arguments *arguments, struct error *error)
 	if (err)
 		return err;
 	options.base = base;
-	if (arguments->tree)
+	if (!is_text(arguments))
+		err = print_stacks(arguments, profile, error);
+	else if (arguments->form == OPTION_TREE)
 		err = report_tree(profile, &options, stdout, error);
 	else
 		err = report_top(profile, &options, stdout, error);
@@ -130,7 +162,8 @@ static int print_report(const struct arguments *arguments, struct error *error)
 
 int cmd_report(int argc, char **argv)
 {
-	struct arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT};
+	struct arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT,
+				      .form = OPTION_TOP};
 	struct error error;
 
 	if (parse_arguments(&arguments, argc, argv, &error)) {

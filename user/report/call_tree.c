@@ -10,6 +10,7 @@
 
 #include "lib/array.h"
 #include "lib/hash.h"
+#include "report/frame_name.h"
 
 struct frame {
 	uint32_t name;
@@ -85,19 +86,6 @@ static uint32_t intern(struct builder *builder, const char *name)
 	return hash_add(&builder->name_table, hash, index) ? HASH_NONE : index;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
-static const char *mapping_file(const struct profile *profile,
-				const struct profile_location *location)
-{
-	return profile_text(profile, profile->mappings.items[location->mapping].file);
-}
-
 static int add_frame(struct builder *builder, const char *name, enum frame_kind kind, bool inlined)
 {
 	struct frame frame = {intern(builder, name), kind, inlined};
@@ -112,22 +100,14 @@ static int add_frame(struct builder *builder, const char *name, enum frame_kind 
 
 static int add_unresolved_frame(struct builder *builder, const struct profile_location *location)
 {
-	const char *file = base_name(mapping_file(builder->profile, location));
-	char *name;
+	char *name = address_name(builder->profile, location);
 	int err;
 
-	if (asprintf(&name, "%s%s0x%" PRIx64, file, *file ? "+" : "", location->address) < 0)
+	if (!name)
 		return -ENOMEM;
 	err = add_frame(builder, name, FRAME_UNRESOLVED, false);
 	free(name);
 	return err;
-}
-
-static const char *function_name(const struct profile *profile, uint32_t number)
-{
-	const struct profile_function *function = &profile->functions.items[number];
-
-	return profile_text(profile, function->name ? function->name : function->system_name);
 }
 
 /* The kernel and its modules have names in brackets; so does some user memory. */
@@ -149,7 +129,7 @@ static int add_location(struct builder *builder, const struct profile_location *
 {
 	const struct profile *profile = builder->profile;
 	const struct profile_line *lines = profile_lines(profile, location);
-	enum frame_kind kind = resolved_kind(mapping_file(profile, location));
+	enum frame_kind kind = resolved_kind(location_file(profile, location));
 	int err = 0;
 
 	if (!location->line_count)

@@ -1,66 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "report/folded.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "lib/utf8.h"
 #include "pprof/profile.h"
+#include "report/frame_name.h"
 
 /* Separators of the format can't be in a name. */
 static void print_name(const char *name, FILE *out)
 {
-	for (; *name; name++) {
-		char shown = *name;
+	char character[5];
+	size_t length;
 
-		if (shown == ';')
-			shown = ':';
-		if (shown == '\n' || shown == '\r')
-			shown = ' ';
-		fputc(shown, out);
+	for (; *name; name += length) {
+		length = utf8_decode(name, NULL);
+		/* Also if it is not UTF-8. */
+		length += !length;
+		memcpy(character, name, length);
+		character[length] = '\0';
+		if (*name == ';')
+			fputc(':', out);
+		else if (*name == '\n' || *name == '\r')
+			fputc(' ', out);
+		else
+			utf8_print(out, character);
 	}
 }
 
-static const char *file_name(const struct profile *profile, const struct profile_location *location)
+static int print_address(const struct profile *profile, const struct profile_location *location,
+			 FILE *out)
 {
-	const char *path = profile_text(profile, profile->mappings.items[location->mapping].file);
-	const char *name = path;
+	char *name = address_name(profile, location);
 
-	for (const char *next = path; *next; next++) {
-		if (*next == '/')
-			name = next + 1;
-	}
-	return *name ? name : "unknown";
+	if (!name)
+		return -ENOMEM;
+	print_name(name, out);
+	free(name);
+	return 0;
 }
 
-static void print_location(const struct profile *profile, const struct profile_location *location,
-			   const char **separator, FILE *out)
+/* Prints the separator before each frame, and sets it to that of all frames but the first. */
+static int print_location(const struct profile *profile, const struct profile_location *location,
+			  const char **separator, FILE *out)
 {
-	for (uint32_t i = location->line_count; i-- > 0;) {
-		const struct profile_line *line = &profile_lines(profile, location)[i];
+	uint32_t line = location->line_count;
+	int err = 0;
 
+	do {
+		const char *name = "";
+
+		if (line)
+			name = function_name(profile,
+					     profile_lines(profile, location)[--line].function);
 		fputs(*separator, out);
-		print_name(profile_text(profile, profile->functions.items[line->function].name),
-			   out);
 		*separator = ";";
-	}
-	if (location->line_count)
-		return;
-	fputs(*separator, out);
-	print_name(file_name(profile, location), out);
-	fprintf(out, "+0x%" PRIx64, location->address);
-	*separator = ";";
+		if (*name)
+			print_name(name, out);
+		else
+			err = print_address(profile, location, out);
+	} while (line && !err);
+	return err;
 }
 
-void print_folded(const struct profile *profile, size_t type, FILE *out)
+int print_folded(const struct profile *profile, size_t type, FILE *out)
 {
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		uint32_t stack = profile->samples.items[i].stack;
 		const uint32_t *locations = profile_stack_locations(profile, stack);
 		const char *separator = "";
 
-		for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;)
-			print_location(profile, &profile->locations.items[locations[depth]],
-				       &separator, out);
+		for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;) {
+			if (print_location(profile, &profile->locations.items[locations[depth]],
+					   &separator, out))
+				return -ENOMEM;
+		}
 		if (*separator)
 			fprintf(out, " %" PRId64 "\n", profile_values(profile, i)[type]);
 	}
+	return 0;
 }

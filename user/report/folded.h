@@ -11,8 +11,9 @@ struct profile;
 
 /*
  * Prints the value of `type` (index) of each sample of the profile. Stacks with different labels
- * have lines of their own. The caller checks `out` for write errors.
+ * have lines of their own. Names have no effects on a terminal. Returns 0 or -ENOMEM. The caller
+ * checks `out` for write errors.
  */
-void print_folded(const struct profile *profile, size_t type, FILE *out);
+int print_folded(const struct profile *profile, size_t type, FILE *out);
 
 #endif

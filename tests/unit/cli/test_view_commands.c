@@ -68,6 +68,30 @@ static void report_prints_functions_or_a_tree(void **state)
 	assert_int_equal(run_with(cmd_report, "report --min-percent -1", "a.pb.gz"), STATUS_USAGE);
 }
 
+static void report_prints_stacks_for_other_tools(void **state)
+{
+	(void)state;
+	write_profile(example_profile(), "a.pb.gz");
+	assert_int_equal(run_with(cmd_report, "report --folded", "a.pb.gz"), STATUS_OK);
+	assert_string_equal(messages, "");
+	assert_memory_equal(output, "main;fib;fib;fib 30000000\n", 26);
+	assert_int_equal(run_with(cmd_report, "report --folded --sample-type samples", "a.pb.gz"),
+			 STATUS_OK);
+	assert_memory_equal(output, "main;fib;fib;fib 3\n", 19);
+	assert_int_equal(run_with(cmd_report, "report --speedscope", "a.pb.gz"), STATUS_OK);
+	assert_memory_equal(output, "{\"$schema\":", 11);
+	assert_int_equal(run_with(cmd_report, "report --folded --sample-type x", "a.pb.gz"),
+			 STATUS_FAILED);
+	/* They have all stacks of one profile. */
+	assert_int_equal(run_with(cmd_report, "report --folded -n 3", "a.pb.gz"), STATUS_USAGE);
+	assert_string_equal(messages, "stackbeat report: --rows, --group and --diff are for --top "
+				      "and --tree\n");
+	assert_int_equal(run_with(cmd_report, "report --speedscope --group comm", "a.pb.gz"),
+			 STATUS_USAGE);
+	assert_int_equal(run_with(cmd_report, "report --folded --diff x", "a.pb.gz"), STATUS_USAGE);
+	assert_int_equal(run_with(cmd_report, "report --folded --top -n 3", "a.pb.gz"), STATUS_OK);
+}
+
 /* The tables of many functions have 30 rows, trees have all. */
 static void report_prints_the_first_functions(void **state)
 {
@@ -301,6 +325,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(report_prints_functions_or_a_tree),
+		TEST(report_prints_stacks_for_other_tools),
 		TEST(report_prints_the_first_functions),
 		TEST(full_output_is_an_error),
 		TEST(flamegraph_is_written),

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "report/frame_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pprof/profile.h"
+
+const char *function_name(const struct profile *profile, uint32_t function)
+{
+	const struct profile_function *entry = &profile->functions.items[function];
+
+	return profile_text(profile, entry->name ? entry->name : entry->system_name);
+}
+
+const char *location_file(const struct profile *profile, const struct profile_location *location)
+{
+	return profile_text(profile, profile->mappings.items[location->mapping].file);
+}
+
+char *address_name(const struct profile *profile, const struct profile_location *location)
+{
+	const char *path = location_file(profile, location), *slash = strrchr(path, '/');
+	const char *file = slash && slash[1] ? slash + 1 : path;
+	char *name;
+
+	if (asprintf(&name, "%s%s0x%" PRIx64, file, *file ? "+" : "", location->address) < 0)
+		return NULL;
+	return name;
+}
