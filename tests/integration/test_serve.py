@@ -2,6 +2,7 @@
 """`stackbeat serve`: profiles over HTTP, and the rights of its processes."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -106,6 +107,10 @@ def profiles_are_deltas_of_the_session():
     response, body = server.get("/debug/pprof/profile?seconds=1&format=folded&service=sh")
     check_equal(response.getheader("Content-Type"), "text/plain; charset=utf-8", "type of folded stacks")
     check(re.fullmatch(rb"([^;\n]+(;[^;\n]+)* \d+\n)+", body), f"folded stacks: {body[:200]}")
+    response, body = server.get("/debug/pprof/profile?seconds=1&format=speedscope&service=sh")
+    check_equal(response.getheader("Content-Type"), "application/json", "type of a document for speedscope")
+    document = json.loads(body)
+    check(document["shared"]["frames"] and document["profiles"][0]["endValue"] > 0, f"document {body[:200]}")
     server.stop()
 
 

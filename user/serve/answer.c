@@ -21,6 +21,7 @@
 #include "pprof/profile_select.h"
 #include "pprof/service.h"
 #include "report/folded.h"
+#include "report/speedscope.h"
 #include "serve/profile_job.h"
 #include "serve/request.h"
 #include "store/merge.h"
@@ -109,7 +110,12 @@ static int write_sum(struct sum *sum, enum request_format format, int file, stru
 	out = open_stream(file, error);
 	if (!out)
 		return -errno;
-	print_folded(sum->profile, type, out);
+	err = format == REQUEST_FOLDED ? print_folded(sum->profile, type, out)
+				       : print_speedscope(sum->profile, type, out);
+	if (err) {
+		fclose(out);
+		return error_errno(error, -err, "can't write the answer");
+	}
 	return end_stream(out, error);
 }
 

@@ -531,10 +531,15 @@ static enum MHD_Result queue_metrics(struct http *http, struct MHD_Connection *c
 
 static const char *content_type(const struct query *query)
 {
+	static const char *const content_types[] = {
+		[REQUEST_PPROF] = "application/octet-stream",
+		[REQUEST_FOLDED] = "text/plain; charset=utf-8",
+		[REQUEST_SPEEDSCOPE] = "application/json",
+	};
+
 	if (query->kind != QUERY_PROFILE && query->kind != QUERY_RANGE)
 		return "application/json";
-	return query->request.format == REQUEST_PPROF ? "application/octet-stream"
-						      : "text/plain; charset=utf-8";
+	return content_types[query->request.format];
 }
 
 static enum MHD_Result queue_answer(struct query *query)

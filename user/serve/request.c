@@ -93,8 +93,10 @@ static int parse_format(struct request *request, const char *value, struct error
 {
 	if (!strcmp(value, "folded"))
 		request->format = REQUEST_FOLDED;
+	else if (!strcmp(value, "speedscope"))
+		request->format = REQUEST_SPEEDSCOPE;
 	else if (strcmp(value, "pprof"))
-		return not_valid("format", value, "pprof or folded", error);
+		return not_valid("format", value, "pprof, folded or speedscope", error);
 	return 0;
 }
 

@@ -26,6 +26,7 @@ struct error;
 enum request_format {
 	REQUEST_PPROF,
 	REQUEST_FOLDED,
+	REQUEST_SPEEDSCOPE,
 };
 
 /* Strings are those of request_parameter(). */

@@ -163,19 +163,25 @@ static void slices_may_have_no_samples(void **state)
 	profile_free(profile);
 }
 
-static void stacks_may_be_folded(void **state)
+static void assert_answer_has(enum request_format format, const char *expected)
 {
 	const struct slice_file slice = make_slice(0, 0);
 	char *text;
 	int out = new_file();
 
-	(void)state;
-	request.format = REQUEST_FOLDED;
+	request.format = format;
 	assert_int_equal(answer_slices(&slice, 1, &request, out, &error), 0);
 	text = content_of(out, NULL);
-	assert_non_null(strstr(text, "main;fib;fib;fib 30000000\n"));
+	assert_non_null(strstr(text, expected));
 	free(text);
 	close(slice.file);
+}
+
+static void stacks_have_formats_of_other_tools(void **state)
+{
+	(void)state;
+	assert_answer_has(REQUEST_FOLDED, "main;fib;fib;fib 30000000\n");
+	assert_answer_has(REQUEST_SPEEDSCOPE, "\"startValue\":0,\"endValue\":110000000}]}\n");
 }
 
 static void selected_samples_are_answered(void **state)
@@ -408,7 +414,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(slices_are_summed_up),
 		TEST(slices_may_have_no_samples),
-		TEST(stacks_may_be_folded),
+		TEST(stacks_have_formats_of_other_tools),
 		TEST(selected_samples_are_answered),
 		TEST(damaged_slices_are_errors),
 		TEST(full_answers_are_errors),

@@ -231,6 +231,10 @@ static void methods_are_limited(void **state)
 						    "/debug/pprof/profile?format=folded", "x")),
 			 200);
 	assert_true(has_header("Content-Type: text/plain; charset=utf-8"));
+	assert_int_equal(read_response(send_request("any", "HEAD",
+						    "/debug/pprof/profile?format=speedscope", "x")),
+			 200);
+	assert_true(has_header("Content-Type: application/json"));
 	expect_end(0);
 }
 

@@ -85,8 +85,9 @@ static void filters_are_strings(void **state)
 	assert_false(parse("symbols", "1").selection.without_symbols);
 	refuse("symbols", "2", "not 0 or 1");
 	assert_int_equal(parse("format", "folded").format, REQUEST_FOLDED);
+	assert_int_equal(parse("format", "speedscope").format, REQUEST_SPEEDSCOPE);
 	assert_int_equal(parse("format", "pprof").format, REQUEST_PPROF);
-	refuse("format", "svg", "not pprof or folded");
+	refuse("format", "svg", "not pprof, folded or speedscope");
 	parse("debug", "1");
 	parse("gc", NULL);
 }
