@@ -355,6 +355,38 @@ static void deep_stacks_are_read_to_their_end(void **state)
 	free_world(world);
 }
 
+/* There is nothing readable behind a stack. */
+static void stacks_are_read_up_to_their_end(void **state)
+{
+	const size_t size = 1 << 16, page = 4096;
+	struct world *world = new_world();
+	size_t index = add_goroutine(world);
+	char *stack =
+		mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t *word, frames[201];
+
+	(void)state;
+	assert_true(stack != MAP_FAILED);
+	assert_int_equal(mprotect(stack + size, page, PROT_NONE), 0);
+	set(world, index, world->source.layout->stack_lo, (uintptr_t)stack);
+	set(world, index, world->source.layout->stack_hi, (uintptr_t)stack + size);
+	word = (uint64_t *)(stack + size);
+	*--word = BIAS + GOEXIT + 1;
+	/* More than what is read at first. */
+	for (size_t i = 0; i < 200; i++) {
+		word -= 4;
+		*--word = BIAS + MAIN + 0x20;
+	}
+	word -= 4;
+	set(world, index, world->source.layout->sched_sp, (uintptr_t)word);
+	read_world(world);
+	for (size_t i = 0; i < 201; i++)
+		frames[i] = MAIN + 0x1f;
+	expect_stack(world, 0, GOROUTINE_COMPLETE, frames, 201);
+	munmap(stack, size + page);
+	free_world(world);
+}
+
 static void broken_stacks_are_truncated(void **state)
 {
 	struct world *world = new_world();
@@ -478,6 +510,52 @@ static void missing_process_is_an_error(void **state)
 	expect_error(world, -ESRCH, "there is no process");
 }
 
+/* Among more goroutines than are read together. */
+static void goroutine_is_found_by_its_id(void **state)
+{
+	enum { COUNT = 700 };
+	struct world *world = new_world();
+	uint64_t *list = calloc(COUNT, sizeof(*list));
+	/* Those that have ended. */
+	uint64_t(*ended)[G_WORDS] = calloc(COUNT, sizeof(*ended));
+	struct goroutine_place place;
+	size_t dead = add_goroutine(world), first = add_goroutine(world),
+	       runs = add_goroutine(world), last = add_goroutine(world);
+
+	(void)state;
+	assert_true(list && ended);
+	set_status(world, dead, GOROUTINE_DEAD);
+	set_status(world, runs, GOROUTINE_RUNNING);
+	park(world, first);
+	for (size_t i = 0; i < COUNT; i++)
+		list[i] = (uintptr_t)ended[i];
+	list[1] = world->list[dead];
+	list[0] = world->list[first];
+	list[300] = world->list[runs];
+	list[COUNT - 1] = world->list[last];
+	world->pointer = (uintptr_t)list;
+	world->length = COUNT;
+	set(world, last, world->source.layout->sched_bp, 0x4711);
+	assert_int_equal(goroutine_find(&world->source, first + 1, &place, &world->error), 0);
+	assert_int_equal(place.pc, BIAS + GOPARK + 0x10);
+	assert_int_equal(goroutine_find(&world->source, last + 1, &place, &world->error), 0);
+	assert_int_equal(place.pc, BIAS + MAIN + 0x20);
+	assert_int_equal(place.sp, (uintptr_t)&world->memory[last].stack[world->top[last]]);
+	assert_int_equal(place.bp, 0x4711);
+	/* A system call begins at its caller. */
+	set(world, last, world->source.layout->syscall_sp, place.sp + 8);
+	set(world, last, world->source.layout->syscall_pc, BIAS + MAIN + 0x30);
+	assert_int_equal(goroutine_find(&world->source, last + 1, &place, &world->error), 0);
+	assert_int_equal(place.pc, BIAS + MAIN + 0x30);
+	assert_int_equal(goroutine_find(&world->source, runs + 1, &place, &world->error), -EBUSY);
+	assert_string_equal(world->error.text, "goroutine 3 runs: -t prints the stack of a thread");
+	assert_int_equal(goroutine_find(&world->source, dead + 1, &place, &world->error), -ENOENT);
+	assert_int_equal(goroutine_find(&world->source, 99, &place, &world->error), -ENOENT);
+	free(list);
+	free(ended);
+	free_world(world);
+}
+
 static void wait_reasons_have_names(void **state)
 {
 	(void)state;
@@ -502,12 +580,14 @@ int main(void)
 		cmocka_unit_test(interrupted_addresses_are_exact),
 		cmocka_unit_test(goroutines_of_the_runtime_are_known),
 		cmocka_unit_test(deep_stacks_are_read_to_their_end),
+		cmocka_unit_test(stacks_are_read_up_to_their_end),
 		cmocka_unit_test(broken_stacks_are_truncated),
 		cmocka_unit_test(broken_goroutines_cost_only_themselves),
 		cmocka_unit_test(unreadable_stacks_cost_only_themselves),
 		cmocka_unit_test(broken_lists_are_refused),
 		cmocka_unit_test(other_memory_is_refused),
 		cmocka_unit_test(missing_process_is_an_error),
+		cmocka_unit_test(goroutine_is_found_by_its_id),
 		cmocka_unit_test(wait_reasons_have_names),
 	};
 

@@ -122,13 +122,19 @@ static struct profile *make_window(unsigned int number, int64_t start_s)
 	return profile;
 }
 
-static int add_window(struct store *store, unsigned int number, int64_t start_s)
+static int add_long_window(struct store *store, unsigned int number, int64_t start_s,
+			   uint32_t seconds)
 {
 	struct profile *profile = make_window(number, start_s);
-	int err = store_add(store, profile, MINUTE, NULL);
+	int err = store_add(store, profile, seconds, NULL);
 
 	profile_free(profile);
 	return err;
+}
+
+static int add_window(struct store *store, unsigned int number, int64_t start_s)
+{
+	return add_long_window(store, number, start_s, MINUTE);
 }
 
 struct sum {
@@ -265,6 +271,18 @@ static void windows_become_longer(void **state)
 	/* The sizes in memory are those of the files. */
 	store = open_store(state, &limits);
 	assert_int_equal(store.count, 1 + 9);
+	store_close(&store);
+}
+
+static void windows_have_limits(void **state)
+{
+	struct store store = open_store(state, &limits);
+
+	assert_int_equal(add_long_window(&store, 0, START, WINDOW_SECONDS_MAX), 0);
+	assert_int_equal(add_long_window(&store, 1, START, WINDOW_SECONDS_MAX + 1), -EINVAL);
+	assert_int_equal(add_long_window(&store, 1, START, 0), -EINVAL);
+	assert_int_equal(add_window(&store, 1, -1), -EINVAL);
+	assert_int_equal(store.count, 1);
 	store_close(&store);
 }
 
@@ -730,6 +748,7 @@ int main(void)
 		SCRATCH_TEST(query_for_a_service_reads_its_part),
 		SCRATCH_TEST(links_and_pipes_are_not_followed),
 		SCRATCH_TEST(windows_become_longer),
+		SCRATCH_TEST(windows_have_limits),
 		SCRATCH_TEST(late_window_joins_a_merged_one),
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
 		SCRATCH_TEST(query_selects_by_time),
