@@ -28,6 +28,13 @@
 #define SKIPPED_CHECKS_MAX 15u
 /* Rounds of checks after which an address space without a record is forgotten: none is pending. */
 #define UNANNOUNCED_CHECKS 8u
+/*
+ * Rounds of checks between the records of two address spaces of a process after which the older one
+ * is over: a sample creates another one only where the kernel has no valid entry of the process, so
+ * that it has called exec since, or its entry was evicted. Two CPUs may create one each, but at the
+ * same time.
+ */
+#define REPLACED_ROUNDS 10u
 #define NO_SLOT UINT32_MAX
 
 struct address_space {
@@ -40,6 +47,7 @@ struct address_space {
 	uint64_t ended; /* ns, when the end of the process was noticed; 0: it is alive */
 	uint32_t pid, ns_pid, parent;
 	uint32_t perf_map; /* number in table->perf_maps, or UINT32_MAX */
+	uint32_t announced_at; /* round of checks */
 	uint32_t noted_generation; /* the latest one at table->noted_at */
 	uint32_t holds; /* see address_space_hold() */
 	bool announced; /* by a record of its own */
@@ -71,9 +79,11 @@ struct address_spaces {
 	size_t slot_count, slot_capacity;
 	uint32_t unused; /* the first unused slot, or NO_SLOT */
 	struct hash by_id; /* indices of `slots` */
+	struct hash by_pid; /* of the address space of each process that was announced last */
 	struct address_space **list; /* all of them, in the order of creation */
 	size_t count, capacity;
 	size_t next_check; /* index of `list` */
+	uint32_t rounds; /* of checks */
 	forget_address_space_fn *forget;
 	void *forget_arg;
 	struct process process; /* read last: a process that calls exec has several spaces */
@@ -115,6 +125,7 @@ void address_spaces_free(struct address_spaces *spaces)
 		free_space(spaces->list[i]);
 	perf_map_watcher_free(spaces->perf_maps);
 	hash_clear(&spaces->by_id);
+	hash_clear(&spaces->by_pid);
 	free(spaces->slots);
 	free(spaces->list);
 	free(spaces->root);
@@ -209,12 +220,57 @@ struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t
 	return index == HASH_NONE ? add_space(spaces, &key, hash) : spaces->slots[index].space;
 }
 
+/* The address space of a process that was announced last */
+
+static bool is_space_of_pid(const void *context, uint32_t index, const void *key)
+{
+	return ((const struct address_spaces *)context)->slots[index].space->pid ==
+	       *(const uint32_t *)key;
+}
+
+static uint32_t pid_hash(uint32_t pid)
+{
+	return hash_number(HASH_START, pid);
+}
+
+/* Returns its index, or HASH_NONE. */
+static uint32_t latest_index(const struct address_spaces *spaces, uint32_t pid)
+{
+	return hash_find(&spaces->by_pid, pid_hash(pid), is_space_of_pid, spaces, &pid);
+}
+
+/* Returns 0 or -ENOMEM. */
+static int set_latest(struct address_spaces *spaces, uint32_t pid, uint32_t index)
+{
+	uint32_t earlier = latest_index(spaces, pid);
+
+	if (earlier != HASH_NONE)
+		hash_remove(&spaces->by_pid, pid_hash(pid), earlier);
+	return hash_add(&spaces->by_pid, pid_hash(pid), index);
+}
+
+/* Whether the process has another address space, or its ID is that of another process. */
+static bool is_replaced(const struct address_spaces *spaces, const struct address_space *space)
+{
+	uint32_t index = latest_index(spaces, space->pid);
+	const struct address_space *latest;
+
+	if (index == HASH_NONE)
+		return false;
+	latest = spaces->slots[index].space;
+	return latest->start_time > space->start_time ||
+	       (latest->start_time == space->start_time &&
+		latest->announced_at - space->announced_at >= REPLACED_ROUNDS);
+}
+
 /* Frees an address space. It stays in the list, from which the caller removes it. */
 static void forget_space(struct address_spaces *spaces, struct address_space *space)
 {
 	const struct key key = {space->id, space->pid};
 
 	hash_remove(&spaces->by_id, key_hash(&key), space->index);
+	if (latest_index(spaces, space->pid) == space->index)
+		hash_remove(&spaces->by_pid, pid_hash(space->pid), space->index);
 	spaces->slots[space->index] = (struct slot){NULL, spaces->unused};
 	spaces->unused = space->index;
 	if (space->perf_map != UINT32_MAX)
@@ -247,7 +303,10 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_add
 			if (!space->cgroup_path)
 				return -ENOMEM;
 		}
+		if (set_latest(spaces, record->pid, space->index))
+			return -ENOMEM;
 		space->announced = true;
+		space->announced_at = spaces->rounds;
 		space->start_time = record->start_time;
 		space->pid = record->pid;
 		space->ns_pid = record->ns_pid;
@@ -548,6 +607,7 @@ static void check_spaces(struct address_spaces *spaces, uint64_t now)
 {
 	unsigned int alive = 0;
 
+	spaces->rounds++;
 	for (size_t i = 0; i < spaces->count && alive < CHECKS_MAX; i++, spaces->next_check++) {
 		struct address_space *space;
 
@@ -558,6 +618,8 @@ static void check_spaces(struct address_spaces *spaces, uint64_t now)
 			continue;
 		if (!space->announced)
 			check_unannounced(space, now);
+		else if (is_replaced(spaces, space))
+			space->ended = now;
 		else if (spaces->same_pid_ns)
 			alive += check_space(spaces, space, now);
 		if (!space->ended && space->perf_map != UINT32_MAX)
@@ -679,7 +741,7 @@ int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
 size_t address_spaces_bytes(const struct address_spaces *spaces)
 {
 	size_t bytes = spaces->slot_capacity * sizeof(*spaces->slots) +
-		       spaces->by_id.capacity * HASH_SLOT_SIZE +
+		       (spaces->by_id.capacity + spaces->by_pid.capacity) * HASH_SLOT_SIZE +
 		       spaces->capacity * sizeof(struct address_space *) +
 		       spaces->count * sizeof(struct address_space);
 

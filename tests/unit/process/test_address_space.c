@@ -341,6 +341,54 @@ static void start_time_distinguishes_processes_of_the_same_id(void **state)
 	assert_int_equal(address_space_pid(address_spaces_get(spaces, 4, 0)), getpid());
 }
 
+/* A process that calls exec again and again, or that the kernel's table has no room for. */
+static void replaced_address_spaces_are_forgotten(void **state)
+{
+	const uint32_t pid = (uint32_t)getpid();
+	uint64_t id, ms = 1000;
+
+	(void)state;
+	/* Two CPUs have announced it at the same time: it can't be known which one stays in use. */
+	add_space_with_start(1, pid, 5);
+	add_space_with_start(2, pid, 5);
+	add_space_with_start(3, NOBODY, 5);
+	put_stat(NOBODY, 'R', 1, 0);
+	for (id = 4; id < 1000; id++, ms += 1000) {
+		collect_garbage(ms, true);
+		add_space_with_start(id, pid, 5);
+		if (id == 7)
+			assert_int_equal(ended(), 0);
+	}
+	assert_in_range(ended(), 950, 990);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 1, 0)), 0);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 2, 0)), 0);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 3, 0)), NOBODY);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 995, 0)), pid);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 999, 0)), pid);
+	/* The latest one stays, however old it is. */
+	for (unsigned int i = 0; i < 100; i++, ms += 1000)
+		collect_garbage(ms, true);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 999, 0)), pid);
+}
+
+/* Its process has ended, also where that can't be looked up. */
+static void process_of_a_reused_id_is_forgotten(void **state)
+{
+	(void)state;
+	address_spaces_same_pid_ns(spaces, false);
+	add_space_with_start(1, NOBODY, 5);
+	add_space_with_start(2, NOBODY, 6);
+	/* The record of an earlier one is late. */
+	add_space_with_start(4, NOBODY + 1, 6);
+	add_space_with_start(3, NOBODY + 1, 5);
+	for (uint64_t ms = 1000; ms < 30000; ms += 1000)
+		collect_garbage(ms, true);
+	assert_int_equal(ended(), 1);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 1, 0)), 0);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 2, 0)), NOBODY);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 4, 0)), NOBODY + 1);
+}
+
 static void process_is_alive_until_its_last_thread_has_ended(void **state)
 {
 	(void)state;
@@ -713,6 +761,8 @@ int main(void)
 		TEST(unannounced_address_spaces_are_forgotten),
 		TEST(places_of_forgotten_processes_are_used_again),
 		TEST(start_time_distinguishes_processes_of_the_same_id),
+		TEST(replaced_address_spaces_are_forgotten),
+		TEST(process_of_a_reused_id_is_forgotten),
 		TEST(process_is_alive_until_its_last_thread_has_ended),
 		TEST(process_ids_of_another_namespace_are_not_checked),
 		TEST(files_of_ended_processes_are_released),
