@@ -400,20 +400,27 @@ static int write_profile(struct record *record, struct error *error)
 	struct recording recording;
 	struct window window;
 	struct window_file file = {&window, &recording, record->path, false};
-	int err;
+	struct error missing;
+	int err = 0, take_err;
 
-	err = recorder_take(&record->recorder, &window, &recording, error);
-	if (!err && window.samples) {
+	take_err = recorder_take_last(&record->recorder, &window, &recording, &missing);
+	if (window.samples) {
+		if (take_err && !recording.ended_by)
+			recording.ended_by = missing.text;
 		/* SIGHUP and SIGQUIT do nothing any more. */
 		record_signals_restrict(record->signals);
 		output_release_room(&record->room);
 		choose_path(record, &recording);
 		err = write_window(record, &file, error);
-	} else if (!err && record->files) {
+		if (take_err && err)
+			print_warning(missing.text, NULL);
+	} else if (!take_err && record->files) {
 		print_lost_at_end(&recording, stderr);
-	} else if (!err) {
+	} else if (!take_err) {
 		err = explain_no_samples(&record->recorder.recording, error);
 	}
+	if (take_err && !err)
+		err = error_set(error, -take_err, "%s", missing.text);
 	window_clear(&window);
 	if (!err && !record->options.quiet)
 		reader_sandbox_print_missing(&record->sandbox);

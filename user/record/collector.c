@@ -2,6 +2,7 @@
 #include "record/collector.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sys/param.h>
 #include <time.h>
@@ -471,6 +472,25 @@ int collector_take(struct collector *collector, struct window *taken, struct err
 	if (!err && window_take(&collector->window, taken))
 		err = error_errno(error, ENOMEM, "can't take the samples");
 	return err;
+}
+
+int collector_take_last(struct collector *collector, struct window *taken, struct error *error)
+{
+	uint64_t missing = stack_table_fold_last(collector->stacks);
+	struct perf_map_fd *maps;
+	size_t count;
+	int err;
+
+	*taken = collector->window;
+	collector->window = (struct window){0};
+	if (missing)
+		return error_set(error, ENOMEM, "out of memory: %" PRIu64 " samples are missing",
+				 missing);
+	err = address_spaces_take_perf_maps(collector->spaces, true, &maps, &count);
+	if (err)
+		return error_errno(error, -err, "names of JIT code are missing");
+	window_set_perf_maps(taken, maps, count);
+	return 0;
 }
 
 int collector_peek(struct collector *collector, struct window **window, struct error *error)

@@ -117,6 +117,12 @@ bool collector_take_is_due(const struct collector *collector);
 int collector_take(struct collector *collector, struct window *taken, struct error *error);
 
 /*
+ * As collector_take(), for the last time: nothing is added any more. Where memory is not enough for
+ * all samples, `taken` has those for which it is, and the error says how many are missing.
+ */
+int collector_take_last(struct collector *collector, struct window *taken, struct error *error);
+
+/*
  * Sets *window to all samples since the last collector_take(), which stay in the collector. It is
  * valid until the next call of another function.
  */

@@ -246,18 +246,32 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	return 0;
 }
 
-int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
-		  struct error *error)
+static int take(struct recorder *recorder, bool last, struct window *window,
+		struct recording *recording, struct error *error)
 {
 	int err = measure_window(recorder, recording, error);
 
 	*window = (struct window){0};
-	if (!err)
+	if (!err && last)
+		err = collector_take_last(&recorder->collector, window, error);
+	else if (!err)
 		err = collector_take(&recorder->collector, window, error);
 	/* The counters of an empty window are for the next one. */
 	if (!err && window->samples)
 		recorder->taken = recorder->recording;
 	return err;
+}
+
+int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
+		  struct error *error)
+{
+	return take(recorder, false, window, recording, error);
+}
+
+int recorder_take_last(struct recorder *recorder, struct window *window,
+		       struct recording *recording, struct error *error)
+{
+	return take(recorder, true, window, recording, error);
 }
 
 void recorder_skip_empty(struct recorder *recorder)

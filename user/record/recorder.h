@@ -99,6 +99,13 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 		  struct error *error);
 
 /*
+ * As recorder_take(), after recorder_run() and for the last time: where memory is not enough for
+ * all samples, returns -ENOMEM, and `window` has those for which it is.
+ */
+int recorder_take_last(struct recorder *recorder, struct window *window,
+		       struct recording *recording, struct error *error);
+
+/*
  * Call after recorder_take() has returned a window without samples: the next window begins at the
  * end of this one, and not at its start. The counters of this one are still in the next one.
  */

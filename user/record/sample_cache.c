@@ -204,3 +204,8 @@ void sample_cache_forget(struct sample_cache *cache)
 			entries[i] = (struct entry){.stack = NULL};
 	}
 }
+
+void sample_cache_clear(struct sample_cache *cache)
+{
+	memset(cache->sets, 0, sizeof(cache->sets));
+}

@@ -49,4 +49,7 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 /* Removes the samples of removed stacks: those without an address space. */
 void sample_cache_forget(struct sample_cache *cache);
 
+/* Removes all samples. */
+void sample_cache_clear(struct sample_cache *cache);
+
 #endif

@@ -519,6 +519,36 @@ int stack_table_fold(struct stack_table *table)
 	return err;
 }
 
+uint64_t stack_table_fold_last(struct stack_table *table)
+{
+	uint64_t left;
+
+	sample_cache_clear(table->cache);
+	for (size_t i = 0; i < table->space_count; i++)
+		table->of_space[i] = NO_STACK;
+	/* The second time with the memory of what was folded the first time. */
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		left = 0;
+		for (size_t i = 0; i < table->slot_count; i++) {
+			struct stack *stack = table->slots[i].stack;
+
+			if (!stack)
+				continue;
+			if (fold_stack(table, stack)) {
+				left += stack->samples;
+				continue;
+			}
+			remove_stack(table, stack);
+			free_removed(table);
+		}
+	}
+	for (size_t i = 0; i < table->slot_count; i++) {
+		if (table->slots[i].stack)
+			link_to_space(table, table->slots[i].stack);
+	}
+	return left;
+}
+
 size_t stack_table_bytes(const struct stack_table *table)
 {
 	return table->stack_bytes + table->slot_capacity * sizeof(*table->slots) +

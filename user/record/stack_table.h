@@ -81,6 +81,12 @@ void stack_table_sweep(struct stack_table *table);
  */
 int stack_table_fold(struct stack_table *table);
 
+/*
+ * Folds and removes all stacks, for the last time: the memory of each is free for the next one.
+ * Returns the number of samples that could not be folded for lack of memory, and stay.
+ */
+uint64_t stack_table_fold_last(struct stack_table *table);
+
 /* Returns the bytes of memory of the stacks, without the overhead of malloc(). */
 size_t stack_table_bytes(const struct stack_table *table);
 

@@ -30,6 +30,7 @@
 /* The recorder, and what the command does with it. */
 static struct {
 	int sandbox_err, open_err, run_err, take_err, peek_err, export_err;
+	int last_err; /* a part of the last window is missing */
 	bool is_empty; /* the windows */
 	bool is_due; /* the recorder wants recorder_take() */
 	const char *warning; /* of export_profile() */
@@ -42,6 +43,7 @@ static struct {
 	const struct recorder_config *config;
 	unsigned int takes, peeks, closes, frees, stops;
 	bool no_symbolize;
+	bool takes_when_full; /* as in the config, which exists while it records */
 	bool fork_fails;
 	bool blocks; /* processes that write a file */
 	char ended_by[128], command_line[128];
@@ -97,6 +99,7 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 {
 	fake.recorder = recorder;
 	fake.config = config;
+	fake.takes_when_full = config->takes_when_full;
 	snprintf(fake.command_line, sizeof(fake.command_line), "%s",
 		 recorder->recording.command_line);
 	recorder->session.parts = STACKBEAT_PART_KERNEL;
@@ -153,9 +156,15 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 	if (fake.take_err)
 		return error_set(error, -fake.take_err, "can't take");
 	fill(window, recording);
-	snprintf(fake.ended_by, sizeof(fake.ended_by), "%s",
-		 recording->ended_by ? recording->ended_by : "");
 	return 0;
+}
+
+int recorder_take_last(struct recorder *recorder, struct window *window,
+		       struct recording *recording, struct error *error)
+{
+	int err = recorder_take(recorder, window, recording, error);
+
+	return !err && fake.last_err ? error_set(error, -fake.last_err, "a part is missing") : err;
 }
 
 int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
@@ -214,6 +223,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 	shared->is_child = getpid() != test_pid;
 	shared->nice = getpriority(PRIO_PROCESS, 0);
 	assert_int_equal(!recording->symbolize, fake.no_symbolize);
+	snprintf(fake.ended_by, sizeof(fake.ended_by), "%s",
+		 recording->ended_by ? recording->ended_by : "");
 	memset(counts, 0, sizeof(*counts));
 	error_set(warning, 0, "%s", fake.warning ? fake.warning : "");
 	return fake.export_err ? error_set(missing, -fake.export_err, "parts are missing") : 0;
@@ -432,6 +443,32 @@ static void samples_that_cannot_be_taken_are_an_error(void **state)
 	assert_string_equal(messages, "stackbeat: can't take\n");
 }
 
+static void samples_for_which_memory_is_enough_are_written(void **state)
+{
+	(void)state;
+	fake.last_err = ENOMEM;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: a part is missing\n");
+	assert_string_equal(fake.ended_by, "a part is missing");
+	assert_is_example(in_sandbox("p"));
+	/* The first error is in the profile. */
+	fake.run_err = EIO;
+	fake.recorded = 11;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: can't run\nstackbeat: a part is missing\n");
+	assert_string_equal(fake.ended_by, "can't run");
+	/* Both errors are printed. */
+	fake.run_err = 0;
+	fake.export_err = ENOMEM;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: a part is missing\n"
+				      "stackbeat: parts are missing\n");
+	fake.export_err = 0;
+	fake.is_empty = true;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: a part is missing\n");
+}
+
 static void lack_of_memory_for_symbols_is_an_error(void **state)
 {
 	(void)state;
@@ -602,7 +639,7 @@ static void rotated_files_have_the_time_in_their_names(void **state)
 	(void)state;
 	fake.script = write_twice;
 	assert_int_equal(record("record -a --rotate 3600 -o %s", in_sandbox("p.pb.gz")), 0);
-	assert_true(fake.config->takes_when_full);
+	assert_true(fake.takes_when_full);
 	assert_int_equal(fake.peeks, 0);
 	assert_int_equal(fake.takes, 4);
 	assert_is_example(in_sandbox("p.20010909T014640Z.pb.gz"));
@@ -782,6 +819,7 @@ int main(void)
 		TEST(without_samples_there_is_no_file),
 		TEST(error_keeps_what_was_recorded),
 		TEST(samples_that_cannot_be_taken_are_an_error),
+		TEST(samples_for_which_memory_is_enough_are_written),
 		TEST(lack_of_memory_for_symbols_is_an_error),
 		TEST(hidden_kernel_symbols_are_named),
 		TEST(saved_binaries_are_counted),

@@ -702,6 +702,75 @@ static void folds_have_the_samples_since_the_last_one(void **state)
 }
 
 /* Memory is given back with the stacks that are no longer sampled. */
+/* A fold that lacks memory, at first. */
+static struct {
+	const struct stack_table *table;
+	size_t bytes; /* before the call */
+	unsigned int refused; /* calls that still fail */
+} last_fold;
+
+static int fold_last(const struct stack *stack, void *arg)
+{
+	(void)arg;
+	(void)stack;
+	/* The memory of the stacks before is free. */
+	assert_true(stack_table_bytes(last_fold.table) <= last_fold.bytes);
+	if (last_fold.refused) {
+		last_fold.refused--;
+		return -ENOMEM;
+	}
+	last_fold.bytes = stack_table_bytes(last_fold.table) - 1;
+	return 0;
+}
+
+static void add_stacks(struct fixture *fixture, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		struct stackbeat_sample *sample = usual_sample(fixture);
+
+		sample_kernel(sample, KERNEL + 100 + i);
+		add_sample(fixture);
+		add_sample(fixture);
+	}
+}
+
+static void last_fold_gives_memory_back(void **state)
+{
+	struct fixture *fixture = *state;
+	size_t empty = stack_table_bytes(fixture->table);
+
+	fixture->fold = fold_last;
+	last_fold.table = fixture->table;
+	add_stacks(fixture, 10);
+	last_fold.bytes = stack_table_bytes(fixture->table);
+	/* The first one does not fit before the others are folded. */
+	last_fold.refused = 1;
+	assert_int_equal(stack_table_fold_last(fixture->table), 0);
+	assert_int_equal(fixture->folded, 10);
+	assert_true(stack_table_bytes(fixture->table) < last_fold.bytes);
+	assert_in_range(stack_table_bytes(fixture->table), empty, empty + 10000);
+	assert_int_equal(stack_table_fold_last(fixture->table), 0);
+	assert_int_equal(fixture->folded, 10);
+	assert_int_equal(stack_table_totals(fixture->table)->samples, 20);
+}
+
+static void last_fold_counts_what_is_left(void **state)
+{
+	struct fixture *fixture = *state;
+
+	fixture->fold = fold_last;
+	last_fold.table = fixture->table;
+	add_stacks(fixture, 10);
+	last_fold.bytes = stack_table_bytes(fixture->table);
+	/* In the second pass, seven are folded. */
+	last_fold.refused = 13;
+	assert_int_equal(stack_table_fold_last(fixture->table), 3 * 2);
+	assert_int_equal(fixture->folded, 7);
+	/* They are still those of their address space. */
+	assert_int_equal(stack_table_fold_last(fixture->table), 0);
+	assert_int_equal(fixture->folded, 10);
+}
+
 static void stacks_without_samples_are_removed(void **state)
 {
 	struct fixture *fixture = *state;
@@ -834,6 +903,8 @@ int main(void)
 		TABLE_TEST(stacks_are_in_order_of_insertion),
 		TABLE_TEST(iteration_can_be_stopped),
 		TABLE_TEST(folds_have_the_samples_since_the_last_one),
+		TABLE_TEST(last_fold_gives_memory_back),
+		TABLE_TEST(last_fold_counts_what_is_left),
 		TABLE_TEST(stacks_without_samples_are_removed),
 		TABLE_TEST(stacks_of_ended_processes_are_folded),
 		cmocka_unit_test(files_are_held_with_their_stack),
