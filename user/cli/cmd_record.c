@@ -36,7 +36,7 @@
 struct record {
 	struct record_options options;
 	struct recorder recorder;
-	sigset_t old_signals;
+	struct signal_handling old_signals;
 	int signals; /* signalfd; 0: none */
 	bool progress; /* standard error is a terminal */
 	bool progress_shown;

@@ -402,7 +402,6 @@ static int prepare_http(struct server *server, int report, struct error *error)
 	sigdelset(&set, SIGBUS);
 	sigdelset(&set, SIGABRT);
 	sigprocmask(SIG_SETMASK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	umask(0027);
 	/* Each slice that waits has an open file. */
 	raise_file_limit(FILE_LIMIT_MAX);
@@ -611,6 +610,9 @@ int cmd_serve(int argc, char **argv)
 		free(server);
 		return STATUS_USAGE;
 	}
+	/* A message that nobody reads, or a file that is too large, does not end it. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	err = serve(server, argc, argv, &error);
 	if (err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);

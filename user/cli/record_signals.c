@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "record/child_command.h"
 
-int record_signals_open(bool writes_files, sigset_t *old, struct error *error)
+int record_signals_open(bool writes_files, struct signal_handling *old, struct error *error)
 {
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 	struct sigaction hangup;
 	sigset_t set;
 	int fd;
@@ -27,7 +29,9 @@ int record_signals_open(bool writes_files, sigset_t *old, struct error *error)
 	sigaction(SIGHUP, NULL, &hangup);
 	if (hangup.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, old);
+	sigprocmask(SIG_BLOCK, &set, &old->mask);
+	sigaction(SIGPIPE, &ignored, &old->pipe);
+	sigaction(SIGXFSZ, &ignored, &old->file_size);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? error_errno(error, errno, "can't wait for signals") : fd;
 }

@@ -9,13 +9,16 @@
 
 struct error;
 struct rusage;
+struct signal_handling;
 
 /*
  * Blocks the signals that end a recording (SIGINT, SIGTERM, SIGQUIT, and SIGHUP unless it is
- * ignored), SIGCHLD, and SIGUSR2 if it `writes_files` on request; *old is the mask before. Returns
- * a signalfd for them, which does not block, or a negative errno value.
+ * ignored), SIGCHLD, and SIGUSR2 if it `writes_files` on request. Ignores SIGPIPE and SIGXFSZ: a
+ * message that nobody reads, or a file that is too large, must not end it. *old is how they were
+ * handled before. Returns a signalfd for those that are blocked, which does not block, or a
+ * negative errno value.
  */
-int record_signals_open(bool writes_files, sigset_t *old, struct error *error);
+int record_signals_open(bool writes_files, struct signal_handling *old, struct error *error);
 
 /*
  * Returns another signalfd, which is readable when one of the blocked signals interrupts a

@@ -13,7 +13,7 @@
 #define TERM_TIMEOUT_MS 5000
 #define KILL_TIMEOUT_MS 200
 
-static void exec_command(int go, int failed, char **argv, const sigset_t *mask)
+static void exec_command(int go, int failed, char **argv, const struct signal_handling *signals)
 {
 	char byte;
 	int code;
@@ -21,7 +21,9 @@ static void exec_command(int go, int failed, char **argv, const sigset_t *mask)
 	/* The recorder gave up or died: the command is not run then. */
 	if (read(go, &byte, 1) != 1)
 		_exit(0);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	sigaction(SIGPIPE, &signals->pipe, NULL);
+	sigaction(SIGXFSZ, &signals->file_size, NULL);
+	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 	execvp(argv[0], argv);
 	code = errno;
 	if (write(failed, &code, sizeof(code)) < 0)
@@ -29,8 +31,8 @@ static void exec_command(int go, int failed, char **argv, const sigset_t *mask)
 	_exit(code == ENOENT ? 127 : 126);
 }
 
-int child_command_prepare(struct child_command *child, char **argv, const sigset_t *mask,
-			  struct error *error)
+int child_command_prepare(struct child_command *child, char **argv,
+			  const struct signal_handling *signals, struct error *error)
 {
 	int go[2], failed[2], code;
 
@@ -50,7 +52,7 @@ int child_command_prepare(struct child_command *child, char **argv, const sigset
 	if (!child->pid) {
 		close(go[1]);
 		close(failed[0]);
-		exec_command(go[0], failed[1], argv, mask);
+		exec_command(go[0], failed[1], argv, signals);
 	}
 	close(go[0]);
 	close(failed[1]);

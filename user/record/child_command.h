@@ -12,6 +12,12 @@
 
 struct error;
 
+/* How a process handles signals. */
+struct signal_handling {
+	sigset_t mask;
+	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
+};
+
 /* All zero: no command. */
 struct child_command {
 	pid_t pid; /* 0: none */
@@ -22,11 +28,11 @@ struct child_command {
 };
 
 /*
- * Forks a child that runs `argv` (NULL-terminated) with the signal mask `mask` after
- * child_command_release(). Returns 0 or a negative errno value.
+ * Forks a child that runs `argv` (NULL-terminated) with `signals` after child_command_release().
+ * Returns 0 or a negative errno value.
  */
-int child_command_prepare(struct child_command *child, char **argv, const sigset_t *mask,
-			  struct error *error);
+int child_command_prepare(struct child_command *child, char **argv,
+			  const struct signal_handling *signals, struct error *error);
 
 /*
  * Lets the child exec its command; `name` is for the message. Returns 0, or a negative errno

@@ -297,6 +297,8 @@ static int tear_down(void **state)
 	sigset_t none;
 
 	munmap(shared, sizeof(*shared));
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	close(gate[0]);
 	close(gate[1]);
 	sigemptyset(&none);
@@ -441,6 +443,46 @@ static void samples_that_cannot_be_taken_are_an_error(void **state)
 	fake.take_err = ENOMEM;
 	assert_int_equal(record("record -a -o %s", in_sandbox("p")), STATUS_FAILED);
 	assert_string_equal(messages, "stackbeat: can't take\n");
+}
+
+/* Nobody reads the messages any more: as with tee(1), which Ctrl-C has ended. */
+static void close_reader_of_messages(void)
+{
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void profile_is_written_if_nobody_reads_messages(void **state)
+{
+	(void)state;
+	fake.script = close_reader_of_messages;
+	fake.run_err = EIO;
+	fake.recorded = 11;
+	assert_int_equal(record("record -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_is_example(in_sandbox("p"));
+}
+
+/* A limit of the size of files, as by ulimit -f. */
+static void limit_size_of_files(void)
+{
+	const struct rlimit limit = {16, RLIM_INFINITY};
+
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void file_that_is_too_large_is_an_error(void **state)
+{
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+
+	(void)state;
+	fake.script = limit_size_of_files;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	assert_int_equal(access(in_sandbox("p"), F_OK), -1);
 }
 
 static void samples_for_which_memory_is_enough_are_written(void **state)
@@ -819,6 +861,8 @@ int main(void)
 		TEST(without_samples_there_is_no_file),
 		TEST(error_keeps_what_was_recorded),
 		TEST(samples_that_cannot_be_taken_are_an_error),
+		TEST(profile_is_written_if_nobody_reads_messages),
+		TEST(file_that_is_too_large_is_an_error),
 		TEST(samples_for_which_memory_is_enough_are_written),
 		TEST(lack_of_memory_for_symbols_is_an_error),
 		TEST(hidden_kernel_symbols_are_named),

@@ -13,8 +13,9 @@
 
 #include "cli/record_signals.h"
 #include "lib/error.h"
+#include "record/child_command.h"
 
-static sigset_t old;
+static struct signal_handling old;
 static int signals;
 
 static int set_up(void **state)
@@ -34,7 +35,9 @@ static int tear_down(void **state)
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
 		;
 	close(signals);
-	return sigprocmask(SIG_SETMASK, &old, NULL);
+	sigaction(SIGPIPE, &old.pipe, NULL);
+	sigaction(SIGXFSZ, &old.file_size, NULL);
+	return sigprocmask(SIG_SETMASK, &old.mask, NULL);
 }
 
 static bool is_readable(int fd)
@@ -78,7 +81,7 @@ static pid_t start_child(bool exits, bool hangs)
 		return pid;
 	/* Before the signals are unblocked: the first one may have come already. */
 	signal(SIGTERM, hangs ? SIG_IGN : SIG_DFL);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	sigprocmask(SIG_SETMASK, &old.mask, NULL);
 	if (exits)
 		_exit(7);
 	for (;;)

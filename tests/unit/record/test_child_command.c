@@ -17,11 +17,14 @@ static struct error error;
 static void prepare(char *program, char *argument)
 {
 	char *argv[] = {program, "-c", argument, NULL};
-	sigset_t none;
+	struct signal_handling signals = {
+		.pipe.sa_handler = SIG_DFL,
+		.file_size.sa_handler = SIG_IGN,
+	};
 
-	sigemptyset(&none);
+	sigemptyset(&signals.mask);
 	*error.text = '\0';
-	assert_int_equal(child_command_prepare(&child, argv, &none, &error), 0);
+	assert_int_equal(child_command_prepare(&child, argv, &signals, &error), 0);
 	assert_true(child.pid > 0);
 	assert_false(child.ended);
 }
@@ -49,6 +52,19 @@ static void exit_status_is_passed_on(void **state)
 	assert_int_equal(child.exec_error_fd, 0);
 	child_command_reap(&child);
 	assert_int_equal(child_command_pass_status(&child), 7);
+}
+
+static void signals_are_handled_as_before(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	prepare("/bin/sh", "kill -XFSZ $$; kill -PIPE $$; exit 7");
+	signal(SIGPIPE, SIG_DFL);
+	assert_int_equal(child_command_release(&child, "sh", &error), 0);
+	wait_for_end();
+	assert_true(WIFSIGNALED(child.status));
+	assert_int_equal(WTERMSIG(child.status), SIGPIPE);
+	child_command_end(&child);
 }
 
 static void signal_is_passed_on(void **state)
@@ -123,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_status_is_passed_on),
+		cmocka_unit_test(signals_are_handled_as_before),
 		cmocka_unit_test(signal_is_passed_on),
 		cmocka_unit_test(command_that_cannot_run_is_reported),
 		cmocka_unit_test(command_is_not_run_before_its_release),
