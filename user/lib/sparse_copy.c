@@ -52,7 +52,8 @@ int sparse_copy(int to, int from, off_t size, uint64_t *progress)
 		data = lseek(from, hole, SEEK_DATA);
 		if (data < 0 && errno == ENXIO)
 			break;
-		if (data < 0) /* the file system does not support holes */
+		/* The file system does not support holes, or is wrong. */
+		if (data < hole)
 			data = hole;
 		if (data >= size)
 			break;

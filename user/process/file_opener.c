@@ -18,6 +18,9 @@
 #include "lib/sparse_copy.h"
 #include "process/binary_store.h"
 
+/* Why a job is given up that was not begun. */
+#define HUNG "too many files have hung"
+
 /* A thread. */
 struct runner {
 	struct file_opener *opener;
@@ -28,6 +31,9 @@ struct runner {
 	/* When watch_job() last saw progress, and how much. */
 	int64_t seen_at; /* ns */
 	uint64_t seen_progress;
+	/* The same at the begin of the job. */
+	int64_t begun_at;
+	uint64_t begun_progress;
 	bool given_up; /* it hangs: another thread has its place */
 };
 
@@ -242,7 +248,8 @@ static bool next_job(struct runner *runner)
 		opener->queue_end = &opener->queue;
 	runner->job = job;
 	runner->device = job->identity.device;
-	runner->seen_at = now_ns(CLOCK_MONOTONIC);
+	runner->begun_at = runner->seen_at = now_ns(CLOCK_MONOTONIC);
+	runner->begun_progress = __atomic_load_n(&runner->progress, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -334,7 +341,7 @@ static void fail_job(struct file_opener *opener, struct file_job *job, const cha
 	add_done(opener, job);
 }
 
-static void fail_queue(struct file_opener *opener)
+static void fail_queue(struct file_opener *opener, const char *why)
 {
 	struct file_job *job = opener->queue, *next;
 
@@ -342,7 +349,7 @@ static void fail_queue(struct file_opener *opener)
 	opener->queue_end = &opener->queue;
 	for (; job; job = next) {
 		next = job->next;
-		fail_job(opener, job, "too many files have hung");
+		fail_job(opener, job, why);
 	}
 }
 
@@ -382,27 +389,32 @@ static void defer_device(struct file_opener *opener, uint64_t device)
 	}
 }
 
-/* Returns whether the current job hangs. */
+static int64_t timeout_ns(const struct file_opener *opener)
+{
+	return (int64_t)opener->config.timeout_s * NS_PER_SECOND;
+}
+
+/* Returns whether the current job hangs, or is so slow that the others would wait for ever. */
 static bool is_stuck(const struct file_opener *opener, struct runner *runner)
 {
 	uint64_t progress = __atomic_load_n(&runner->progress, __ATOMIC_RELAXED);
+	uint64_t seconds = (progress - runner->begun_progress) / FILE_OPENER_RATE_MIN;
 	int64_t now = now_ns(CLOCK_MONOTONIC);
 
 	if (progress != runner->seen_progress) {
 		runner->seen_progress = progress;
 		runner->seen_at = now;
 	}
-	return now - runner->seen_at >= (int64_t)opener->config.timeout_s * NS_PER_SECOND;
+	return now - runner->seen_at >= timeout_ns(opener) ||
+	       now - runner->begun_at - timeout_ns(opener) >= (int64_t)seconds * NS_PER_SECOND;
 }
 
-/* With the lock. */
-static void watch_job(struct file_opener *opener)
+/* Gives the current job up. With the lock. */
+static void give_up(struct file_opener *opener)
 {
 	struct runner *runner = opener->runner;
 	struct file_job *substitute;
 
-	if (!runner || !runner->job || !is_stuck(opener, runner))
-		return;
 	substitute = file_job_new(runner->job->kind, runner->job->file);
 	if (!substitute)
 		return;
@@ -413,9 +425,16 @@ static void watch_job(struct file_opener *opener)
 	fail_job(opener, substitute, "its file system has hung");
 	defer_device(opener, runner->device);
 	if (opener->stuck_count == FILE_OPENER_STUCK_MAX)
-		fail_queue(opener);
+		fail_queue(opener, HUNG);
 	else if (opener->queue)
 		start_runner(opener);
+}
+
+/* With the lock. */
+static void watch_job(struct file_opener *opener)
+{
+	if (opener->runner && opener->runner->job && is_stuck(opener, opener->runner))
+		give_up(opener);
 }
 
 void file_opener_watch(struct file_opener *opener)
@@ -439,7 +458,7 @@ int file_opener_add(struct file_opener *opener, struct file_job *job)
 	if (err)
 		file_job_free(job);
 	else if (!opener->runner && opener->stuck_count == FILE_OPENER_STUCK_MAX)
-		fail_job(opener, job, "too many files have hung");
+		fail_job(opener, job, HUNG);
 	else if (opener->stuck_count &&
 		 stuck_on(opener, job->identity.device) >= FILE_OPENER_STUCK_MAX_PER_DEVICE)
 		fail_job(opener, job, "other files of its file system have hung");
@@ -473,7 +492,7 @@ void file_opener_cancel(struct file_opener *opener)
 /* Waits for a job that is done, or until the current one may hang. With the lock. */
 static void wait_for_job(struct file_opener *opener)
 {
-	int64_t end = opener->runner->seen_at + (int64_t)opener->config.timeout_s * NS_PER_SECOND;
+	int64_t end = opener->runner->seen_at + timeout_ns(opener);
 	const struct timespec deadline = {
 		.tv_sec = end / NS_PER_SECOND,
 		.tv_nsec = end % NS_PER_SECOND,
@@ -485,13 +504,21 @@ static void wait_for_job(struct file_opener *opener)
 
 void file_opener_finish(struct file_opener *opener)
 {
+	int64_t end = now_ns(CLOCK_MONOTONIC) + FILE_OPENER_FINISH_FACTOR * timeout_ns(opener);
+
 	pthread_mutex_lock(&opener->lock);
 	while (opener->runner && (opener->queue || opener->runner->job)) {
+		if (now_ns(CLOCK_MONOTONIC) >= end) {
+			fail_queue(opener, "the other files took too long");
+			if (opener->runner->job)
+				give_up(opener);
+			break;
+		}
 		if (!opener->runner->job)
 			opener->runner->seen_at = now_ns(CLOCK_MONOTONIC);
 		wait_for_job(opener);
 	}
-	fail_queue(opener);
+	fail_queue(opener, HUNG);
 	pthread_mutex_unlock(&opener->lock);
 }
 

@@ -3,9 +3,10 @@
  * A thread that opens and copies mapped files, as a file system may hang for ever.
  *
  * A job belongs to the opener from file_opener_add() until file_opener_take() returns it; in
- * between, nobody else uses it. A job that makes no progress for a while is given up: a substitute
- * of it is returned, with the error -ETIMEDOUT, and another thread goes on with the queue. The
- * thread that hangs keeps the job, and frees it if it ever resumes.
+ * between, nobody else uses it. A job that makes no progress for a while, or copies less than
+ * FILE_OPENER_RATE_MIN, is given up: a substitute of it is returned, with the error -ETIMEDOUT, and
+ * another thread goes on with the queue. The thread that hangs keeps the job, and frees it if it
+ * ever resumes.
  *
  * Files of a device on which a file hangs are opened last, and are given up at once after
  * FILE_OPENER_STUCK_MAX_PER_DEVICE files of it.
@@ -26,6 +27,10 @@ struct sandbox_server;
 
 /* Seconds without progress after which a file is given up. */
 #define FILE_OPENER_TIMEOUT_S 5u
+/* Bytes a second that a copy has to have on average, beyond these seconds. */
+#define FILE_OPENER_RATE_MIN (256u << 10)
+/* file_opener_finish() waits for this many times these seconds. */
+#define FILE_OPENER_FINISH_FACTOR 10u
 /* The same of a thread at idle priority, which may have to wait for a CPU. */
 #define FILE_OPENER_IDLE_TIMEOUT_S 30u
 /* Threads that hang at a time, of one device and of all. */

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/sparse_copy.h"
@@ -14,6 +16,15 @@
 #define FIRST (1 << 20) /* offset of data behind a hole */
 
 static int from, to;
+static bool lies; /* the file system: holes and data are before the offset */
+
+/* Replaces libc's function. */
+off_t lseek(int fd, off_t offset, int whence)
+{
+	if (lies && (whence == SEEK_DATA || whence == SEEK_HOLE))
+		return whence == SEEK_HOLE;
+	return syscall(SYS_lseek, fd, offset, whence);
+}
 static char *expected;
 
 static void put(off_t offset, size_t size)
@@ -89,6 +100,16 @@ static void empty_and_missing_parts_are_zeros(void **state)
 	expect_copy(SIZE);
 }
 
+static void answers_that_are_wrong_end_the_search(void **state)
+{
+	(void)state;
+	put(0, 100000);
+	lies = true;
+	assert_int_equal(sparse_copy(to, from, SIZE, NULL), 0);
+	lies = false;
+	expect_copy(SIZE);
+}
+
 static void errors_are_returned(void **state)
 {
 	int pipes[2], sealed = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -113,6 +134,7 @@ int main(void)
 		TEST(data_and_holes_are_copied),
 		TEST(only_the_first_bytes_are_copied),
 		TEST(empty_and_missing_parts_are_zeros),
+		TEST(answers_that_are_wrong_end_the_search),
 		TEST(errors_are_returned),
 	};
 

@@ -29,18 +29,53 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 /* Seconds by which the test is ahead. */
 static time_t clock_error;
 
-/* Replaces libc's function. */
-int clock_gettime(clockid_t clock, struct timespec *time)
-{
-	int result = (int)syscall(SYS_clock_gettime, clock, time);
+/* Seconds that each read takes, and bytes that it gets at most; 0: as libc's function. */
+static time_t read_s;
+static size_t read_max;
+static unsigned int reads, reads_until_stop; /* the last one waits until `reads_until_stop` is 0 */
 
-	time->tv_sec += __atomic_load_n(&clock_error, __ATOMIC_RELAXED);
-	return result;
+/* Replaces libc's function. */
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	if (read_max && size > read_max)
+		size = read_max;
+	__atomic_add_fetch(&clock_error, read_s, __ATOMIC_RELAXED);
+	if (read_s && __atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED) ==
+			      __atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED)) {
+		while (__atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED))
+			usleep(1000);
+	}
+	return syscall(SYS_pread64, fd, bytes, size, offset);
 }
 
 static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hang_changed = PTHREAD_COND_INITIALIZER;
 static bool hangs;
+
+static void resume(void)
+{
+	pthread_mutex_lock(&hang_lock);
+	hangs = false;
+	pthread_cond_broadcast(&hang_changed);
+	pthread_mutex_unlock(&hang_lock);
+}
+
+/* The next look at the clock is that of file_opener_finish(). */
+static bool resumes_at_end;
+
+/* Replaces libc's function. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+
+	if (resumes_at_end && gettid() == getpid()) {
+		resumes_at_end = false;
+		resume();
+	}
+
+	time->tv_sec += __atomic_load_n(&clock_error, __ATOMIC_RELAXED);
+	return result;
+}
 
 static int open_or_hang(uint64_t id, void *arg)
 {
@@ -96,7 +131,7 @@ static int take_one(void)
 	return err;
 }
 
-static int copy_of_size(uint64_t size)
+static void add_copy(uint64_t size)
 {
 	struct file_job *job = file_job_new(FILE_JOB_COPY, 1);
 
@@ -105,6 +140,11 @@ static int copy_of_size(uint64_t size)
 	assert_true(job->fd >= 0);
 	job->identity.size = size;
 	assert_int_equal(file_opener_add(opener, job), 0);
+}
+
+static int copy_of_size(uint64_t size)
+{
+	add_copy(size);
 	file_opener_finish(opener);
 	return take_one();
 }
@@ -163,6 +203,61 @@ static void nothing_waits_for_too_many_hung_files(void **state)
 	pthread_mutex_unlock(&hang_lock);
 }
 
+/* A byte a second: its owner could keep all others waiting for days. */
+static void slow_copy_is_given_up(void **state)
+{
+	char text[4096] = "";
+	struct file_job *job = NULL;
+
+	(void)state;
+	write_file(in_sandbox("file"), text, sizeof(text));
+	reads_until_stop = 101;
+	read_max = 1;
+	read_s = 1;
+	add_copy(sizeof(text));
+	while (__atomic_load_n(&reads, __ATOMIC_RELAXED) < 101)
+		usleep(1000);
+	/* There was progress since the last look. */
+	file_opener_watch(opener);
+	job = file_opener_take(opener);
+	assert_non_null(job);
+	assert_int_equal(job->err, -ETIMEDOUT);
+	file_job_free(job);
+	__atomic_store_n(&reads_until_stop, 0, __ATOMIC_RELAXED);
+	read_max = 0;
+	read_s = 0;
+	reads = 0;
+}
+
+/* Many copies that are fast enough, each. */
+static void end_does_not_wait_for_all_copies(void **state)
+{
+	enum { COPIES = 3 * FILE_OPENER_FINISH_FACTOR };
+	unsigned int done = 0, given_up = 0;
+	struct file_job *job, *next;
+
+	(void)state;
+	hangs = true;
+	add_open(1);
+	for (unsigned int i = 0; i < COPIES; i++)
+		add_copy(4);
+	read_s = 1;
+	reads_until_stop = FILE_OPENER_FINISH_FACTOR + 5;
+	resumes_at_end = true;
+	file_opener_finish(opener);
+	__atomic_store_n(&reads_until_stop, 0, __ATOMIC_RELAXED);
+	for (job = file_opener_take(opener); job; job = next) {
+		next = job->next;
+		done += job->kind == FILE_JOB_COPY && !job->err;
+		given_up += job->err == -ETIMEDOUT;
+		file_job_free(job);
+	}
+	assert_in_range(done, FILE_OPENER_FINISH_FACTOR - 1, FILE_OPENER_FINISH_FACTOR + 4);
+	assert_int_equal(done + given_up, COPIES);
+	read_s = 0;
+	reads = 0;
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -170,6 +265,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(file_of_another_size_is_not_copied),
 		TEST(lack_of_threads_is_no_error),
+		TEST(slow_copy_is_given_up),
+		TEST(end_does_not_wait_for_all_copies),
 		TEST(nothing_waits_for_too_many_hung_files),
 	};
 
