@@ -199,6 +199,7 @@
  *		search a directory on its path; or the file never had a name (memfd,
  *		shared memory) and belongs to another user, and the opener lacks
  *		CAP_SYS_PTRACE
+ *	EAGAIN	a process has a lease of the file (fcntl(2)): the call does not wait
  *	EMFILE, ENFILE, ENOMEM, and any error of opening the file
  * STACKBEAT_IOC_FILE_RELEASE drops the reference. A reader releases a file as soon as
  * it is done with it, since a held file keeps its file system busy. From then on the

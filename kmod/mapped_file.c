@@ -327,7 +327,8 @@ int sb_path_open(const struct path *path, const struct cred *cred, const struct 
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		goto out;
-	opened = dentry_open(path, O_RDONLY | O_LARGEFILE | O_CLOEXEC, cred);
+	/* A lease of its owner does not make the caller wait until it is broken. */
+	opened = dentry_open(path, O_RDONLY | O_LARGEFILE | O_CLOEXEC | O_NONBLOCK, cred);
 	if (IS_ERR(opened)) {
 		put_unused_fd(fd);
 		fd = PTR_ERR(opened);

@@ -343,6 +343,31 @@ def file_locks_end_with_their_process():
     os.close(session.open_file(file.file_id))
 
 
+LEASES_AND_MAPS = """
+import fcntl, mmap, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open(sys.argv[1], os.O_RDONLY)
+code = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+while True:
+    pass
+"""
+
+
+@test
+def leases_make_no_reader_wait():
+    """Until the kernel breaks the lease, after 45 s, which its owner can repeat with another file."""
+    path = workloads.copy_to(workloads.tmpfs(), WORKER)
+    process = start("/usr/bin/python3", "-c", LEASES_AND_MAPS, path)
+    file, session = mapped_file_of(process, path, read_files=False, keep_files=True)
+    wait_until(lambda: "LEASE" in Path("/proc/locks").read_text(), "a lease")
+    with fails_with(errno.EAGAIN, "a file with a lease"):
+        session.open_file(file.file_id)
+    process.kill()
+    process.wait()
+    os.close(session.open_file(file.file_id))
+
+
 def can_be_locked(path):
     with open(path, "rb") as file:
         try:
