@@ -35,6 +35,8 @@
 #define FILES_MAX (1u << 30)
 /* Sweeps that a file must have seen without a mark before it is released. */
 #define SWEEPS_UNMARKED 2u
+/* Sweeps after which a file that has hung is opened again. */
+#define SWEEPS_HUNG 60u
 /* Sweeps without a mark after which an entry is forgotten. */
 #define SWEEPS_FORGOTTEN 16u
 
@@ -44,7 +46,7 @@ enum state {
 	FILE_UNTOUCHED, /* not requested, or not known yet */
 	FILE_REQUESTED, /* the opener has a job of it */
 	FILE_OPENED, /* the opener is done: `fd`, or a problem */
-	FILE_HUNG, /* it was given up */
+	FILE_HUNG, /* it was given up; after SWEEPS_HUNG, it is tried again */
 };
 
 /*
@@ -67,6 +69,7 @@ struct file_entry {
 	uint32_t owner; /* uid, see struct file_owner; of an opened file */
 	uint8_t state; /* enum state */
 	uint8_t unmarked_sweeps; /* at most SWEEPS_FORGOTTEN */
+	uint8_t hung_sweeps; /* since it is FILE_HUNG */
 	bool announced : 1; /* its record has arrived */
 	bool headers_not_read : 1; /* by the kernel: nothing proves its build ID */
 	bool has_kernel_id : 1; /* the kernel has read its build ID */
@@ -752,6 +755,13 @@ static void set_problem(struct file_entry *entry, const char *text)
 	entry->file.problem = problem;
 }
 
+static void clear_problem(struct file_entry *entry)
+{
+	free(entry->own_problem);
+	entry->own_problem = NULL;
+	entry->file.problem = "";
+}
+
 /* Returns a job of the copier with its own descriptor of the file, or NULL with errno set. */
 static struct file_job *copier_job(const struct file_entry *entry, enum file_job_kind kind)
 {
@@ -838,6 +848,7 @@ static void finish_open(struct mapped_files *files, struct file_entry *entry, st
 	}
 	entry->owner = job->owner.uid;
 	entry->is_untrusted = !job->owner.is_trusted;
+	clear_problem(entry);
 	keep(files, entry, job->fd);
 	job->fd = -1;
 	files->counts.opened++;
@@ -948,9 +959,27 @@ static bool is_forgettable(const struct file_entry *entry)
 	       entry->unmarked_sweeps >= SWEEPS_FORGOTTEN;
 }
 
+/*
+ * A file may be mapped for weeks, and what hung may be another file of its file system. If it
+ * hangs again, that takes no more threads than FILE_OPENER_STUCK_MAX_PER_DEVICE.
+ */
+static void try_again(struct mapped_files *files, struct file_entry *entry)
+{
+	if (++entry->hung_sweeps < SWEEPS_HUNG)
+		return;
+	entry->hung_sweeps = 0;
+	entry->state = FILE_UNTOUCHED;
+	/* Without memory, the next stack with a frame in it requests it. */
+	if (entry->holds)
+		request(files, entry);
+}
+
 static void sweep_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	bool is_unmapped = entry->unmarked_sweeps >= SWEEPS_UNMARKED;
+
+	if (entry->state == FILE_HUNG)
+		try_again(files, entry);
 
 	if (entry->unmarked_sweeps < SWEEPS_FORGOTTEN)
 		entry->unmarked_sweeps++;

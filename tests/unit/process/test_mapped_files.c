@@ -947,6 +947,33 @@ static void file_that_hangs_is_given_up_while_recording(void **state)
 	end_hang();
 }
 
+/* Its file system is there again. */
+static void file_that_has_hung_is_opened_later(void **state)
+{
+	int64_t end = now_ns(CLOCK_MONOTONIC) + 60 * NS_PER_SECOND;
+	struct mapped_file *three[3];
+	struct error error;
+	int fd;
+
+	(void)state;
+	request_three(three);
+	while (files.released < 3 && now_ns(CLOCK_MONOTONIC) < end) {
+		mapped_files_sweep(mapped);
+		usleep(10000);
+	}
+	assert_second_hung(three);
+	end_hang();
+	/* The kernel has released it: it is opened by its path. */
+	for (unsigned int i = 0; i < 60; i++) {
+		mapped_files_mark(mapped, three[1]->index);
+		mapped_files_sweep(mapped);
+	}
+	mapped_files_finish(mapped);
+	assert_string_equal(three[1]->problem, "");
+	fd = mapped_file_open_candidate(mapped, three[1], 0, &error);
+	assert_function(fd, "second");
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static void symbols_can_be_skipped(void **state)
@@ -980,6 +1007,7 @@ int main(void)
 		TEST(abandoned_files_are_not_opened),
 		TEST(file_that_hangs_costs_its_own_symbols_only),
 		TEST(file_that_hangs_is_given_up_while_recording),
+		TEST(file_that_has_hung_is_opened_later),
 		TEST(the_vdso_is_a_file),
 		TEST(path_in_a_container_stays_there),
 		TEST(file_that_the_kernel_does_not_hold_is_found),
