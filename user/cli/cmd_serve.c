@@ -35,7 +35,6 @@
 #define RUN_DIRECTORY "/run/stackbeat"
 #define LISTEN_DEFAULT "unix:" RUN_DIRECTORY "/http.sock"
 #define STORE_DEFAULT "/var/lib/stackbeat"
-#define STORE_MODE 0750
 #define STORE_SIZE_DEFAULT (UINT64_C(1) << 30)
 #define STORE_SIZE_MIN (UINT64_C(1) << 20)
 #define STORE_SIZE_MAX (UINT64_C(1) << 50)
@@ -280,20 +279,17 @@ static int find_user(struct server *server, struct error *error)
 	return 0;
 }
 
-/* A directory that is there already keeps its owner. */
 static int prepare_store(struct server *server, struct error *error)
 {
 	const char *path = server->options.store.path;
+	int err;
 
 	server->lock = -1;
 	if (!path)
 		return 0;
-	if (!mkdir(path, STORE_MODE)) {
-		if (!geteuid() && chown(path, server->uid, server->uid))
-			return error_errno(error, errno, "%s", path);
-	} else if (errno != EEXIST) {
-		return error_errno(error, errno, "%s", path);
-	}
+	err = store_create(path, geteuid() ? (uid_t)-1 : server->uid, error);
+	if (err)
+		return err;
 	server->lock = store_lock(path, error);
 	return server->lock < 0 ? server->lock : 0;
 }

@@ -24,6 +24,7 @@
 #include "store/merge.h"
 #include "store/parts.h"
 
+#define DIRECTORY_MODE 0750
 /* Of atomic_file.h, on file systems without O_TMPFILE. */
 #define TEMPORARY ".stackbeat-"
 /* Held while sources are replaced by a merged window, and shared while windows are opened. */
@@ -211,6 +212,34 @@ static int remove_all_sources(struct store *store)
 }
 
 /* Opening */
+
+/* By its fd: the path may lead elsewhere by now. */
+static int give_directory(int fd, uid_t owner)
+{
+	struct stat status;
+
+	if (fstat(fd, &status))
+		return -errno;
+	/* Another directory was put in its place. */
+	if (status.st_uid != geteuid())
+		return -EPERM;
+	return fchown(fd, owner, owner) ? -errno : 0;
+}
+
+int store_create(const char *path, uid_t owner, struct error *error)
+{
+	int fd, err;
+
+	if (mkdir(path, DIRECTORY_MODE))
+		return errno == EEXIST ? 0 : error_errno(error, errno, "%s", path);
+	if (owner == (uid_t)-1)
+		return 0;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	err = fd < 0 ? -errno : give_directory(fd, owner);
+	if (fd >= 0)
+		close(fd);
+	return err ? error_errno(error, -err, "%s", path) : 0;
+}
 
 static int note_file(struct store *store, const char *text)
 {

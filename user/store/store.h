@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "store/window_name.h"
 
@@ -58,6 +59,14 @@ struct store {
 	uint64_t bytes; /* of all windows */
 	struct store_counts counts;
 };
+
+/*
+ * Creates the directory of a store unless there is one, which keeps its owner. A new one becomes
+ * that of `owner` and the group of the same number, unless that is -1. The owner of the directory
+ * that it is in may put a link in its place meanwhile: that is not followed. Returns 0 or a
+ * negative errno value.
+ */
+int store_create(const char *path, uid_t owner, struct error *error);
 
 /*
  * Opens the store in the directory `path`, which must exist, and removes what a crash has left.

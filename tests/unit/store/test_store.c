@@ -83,6 +83,43 @@ int unlinkat(int fd, const char *path, int flags)
 	return (int)syscall(SYS_unlinkat, fd, path, flags);
 }
 
+/* What the owner of the parent puts in the place of a directory that was created. */
+static const char *link_target;
+static unsigned int owner_changes;
+
+int mkdir(const char *path, mode_t mode)
+{
+	int ret = (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+
+	if (!ret && link_target) {
+		assert_int_equal(rmdir(path), 0);
+		assert_int_equal(symlink(link_target, path), 0);
+	}
+	return ret;
+}
+
+int fchown(int fd, uid_t owner, gid_t group)
+{
+	(void)group;
+	owner_changes++;
+	return (int)syscall(SYS_fchown, fd, owner, -1);
+}
+
+int chown(const char *path, uid_t owner, gid_t group)
+{
+	(void)group;
+	owner_changes++;
+	return (int)syscall(SYS_fchownat, AT_FDCWD, path, owner, -1, 0);
+}
+
+/* The owner that a new directory has, as others see it. */
+static uid_t effective_user;
+
+uid_t geteuid(void)
+{
+	return effective_user ? effective_user : (uid_t)syscall(SYS_geteuid);
+}
+
 static const struct store_limits limits = {
 	.bytes = NO_LIMIT,
 	.age_s = 14 * DAY,
@@ -616,6 +653,51 @@ static void store_is_a_directory_of_its_process(void **state)
 	free(file);
 }
 
+static void directory_is_created(void **state)
+{
+	char *path = scratch_file(state, "store"), *missing = scratch_file(state, "a/b");
+	struct error error;
+	struct stat status;
+
+	owner_changes = 0;
+	assert_int_equal(store_create(path, (uid_t)-1, NULL), 0);
+	assert_int_equal(owner_changes, 0);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(store_create(path, getuid(), NULL), 0);
+	assert_int_equal(owner_changes, 1);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 07027, 0);
+	/* One that is there keeps its owner. */
+	assert_int_equal(store_create(path, getuid(), NULL), 0);
+	assert_int_equal(owner_changes, 1);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(store_create(missing, getuid(), &error), -ENOENT);
+	assert_non_null(strstr(error.text, "/a/b: No such file"));
+	free(path);
+	free(missing);
+}
+
+/* By the owner of the directory that the store is in. */
+static void replaced_directory_keeps_its_owner(void **state)
+{
+	char *path = scratch_file(state, "store");
+	struct error error;
+
+	owner_changes = 0;
+	link_target = directory(state);
+	assert_int_equal(store_create(path, getuid(), &error), -ENOTDIR);
+	assert_non_null(strstr(error.text, "/store: Not a directory"));
+	link_target = NULL;
+	assert_int_equal(unlink(path), 0);
+	/* Another user's directory. */
+	effective_user = (uid_t)syscall(SYS_geteuid) + 1;
+	assert_int_equal(store_create(path, getuid(), &error), -EPERM);
+	effective_user = 0;
+	assert_int_equal(owner_changes, 0);
+	assert_int_equal(rmdir(path), 0);
+	free(path);
+}
+
 static void one_process_writes(void **state)
 {
 	struct error error;
@@ -758,6 +840,8 @@ int main(void)
 		SCRATCH_TEST(damaged_window_stays_apart),
 		SCRATCH_TEST(other_files_are_left_alone),
 		SCRATCH_TEST(store_is_a_directory_of_its_process),
+		SCRATCH_TEST(directory_is_created),
+		SCRATCH_TEST(replaced_directory_keeps_its_owner),
 		SCRATCH_TEST(one_process_writes),
 		SCRATCH_TEST(crash_tears_nothing),
 		SCRATCH_TEST(each_step_of_a_merge_is_safe),
