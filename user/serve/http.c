@@ -571,13 +571,24 @@ struct parameters {
 	int err;
 };
 
+static bool has_nul(const char *text, size_t size)
+{
+	return text && memchr(text, '\0', size);
+}
+
 static enum MHD_Result add_parameter(void *arg, enum MHD_ValueKind kind, const char *key,
-				     const char *value)
+				     size_t key_size, const char *value, size_t value_size)
 {
 	struct parameters *parameters = arg;
 
 	(void)kind;
-	parameters->err = request_parameter(parameters->request, key, value, parameters->error);
+	/* The string would end there. */
+	if (has_nul(key, key_size) || has_nul(value, value_size))
+		parameters->err =
+			error_set(parameters->error, EINVAL, "a parameter contains a NUL byte");
+	else
+		parameters->err =
+			request_parameter(parameters->request, key, value, parameters->error);
 	return parameters->err ? MHD_NO : MHD_YES;
 }
 
@@ -586,8 +597,8 @@ static int parse_request(struct query *query, struct error *error)
 	struct parameters parameters = {.request = &query->request, .error = error};
 
 	request_init(&query->request, now_ns(CLOCK_REALTIME) / 1000);
-	mhd.get_connection_values(query->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
-				  &parameters);
+	mhd.get_connection_values_n(query->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
+				    &parameters);
 	return parameters.err ? parameters.err : request_check(&query->request, error);
 }
 

@@ -17,7 +17,7 @@ struct error;
 	FUNCTION(create_response_from_fd)                                                          \
 	FUNCTION(destroy_response)                                                                 \
 	FUNCTION(get_connection_info)                                                              \
-	FUNCTION(get_connection_values)                                                            \
+	FUNCTION(get_connection_values_n)                                                          \
 	FUNCTION(get_daemon_info)                                                                  \
 	FUNCTION(get_timeout)                                                                      \
 	FUNCTION(lookup_connection_value)                                                          \

@@ -260,6 +260,13 @@ static void invalid_parameters_are_refused(void **state)
 	assert_non_null(strstr(body, "at most 300"));
 	assert_int_equal(get("/api/windows?from=5&until=5"), 400);
 	assert_non_null(strstr(body, "the time range is empty"));
+	/* A part of a value, or of a name, is not what was asked for. */
+	assert_int_equal(get("/api/windows?from=5%00&until=6"), 400);
+	assert_string_equal(body, "a parameter contains a NUL byte\n");
+	assert_int_equal(get("/api/windows?service=app%00.service"), 400);
+	assert_int_equal(get("/api/windows?service%00=app"), 400);
+	assert_int_equal(get("/api/windows?service=app.service%00"), 400);
+	assert_int_equal(get("/api/windows?gc"), 200);
 	expect_end(0);
 }
 
