@@ -31,6 +31,8 @@
 #define LOCK_NAME ".lock"
 /* On a full disk, so many times the size of a new window is removed at most. */
 #define ROOM_FACTOR 4u
+/* More than one, so that those of a time without a writer go, too. */
+#define REMOVED_OLD_MAX 2u
 /* The file system may use more than the size of a file. */
 #define BLOCK UINT64_C(4096)
 /* Other users may write to the directory: neither links nor pipes are followed. */
@@ -502,7 +504,8 @@ static int keep_limits(struct store *store, int64_t now_us)
 	int64_t oldest = now_us - store->limits.age_s * US_PER_SECOND;
 	int err = 0;
 
-	while (!err && store->count && window_end(&store->windows[0].name) < oldest) {
+	while (!err && store->count && store->counts.removed_old < REMOVED_OLD_MAX &&
+	       window_end(&store->windows[0].name) < oldest) {
 		err = remove_window(store, 0);
 		store->counts.removed_old += !err;
 	}

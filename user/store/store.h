@@ -31,7 +31,7 @@ struct services;
 
 struct store_limits {
 	uint64_t bytes; /* of all windows */
-	int64_t age_s; /* older windows are removed */
+	int64_t age_s; /* older windows are removed, see store_maintain() */
 	int64_t merge_age_s[2]; /* older windows are merged to 10 minutes, and to an hour */
 };
 
@@ -104,8 +104,10 @@ int store_add_again(struct store *store, const struct profile *profile, uint32_t
 		    struct error *error);
 
 /*
- * Removes windows beyond the limits, and merges the windows of one slot if some are old enough.
- * Returns 1 if it has merged, so that there may be more to do; 0; or a negative errno value.
+ * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. For
+ * their age, at most two are removed since store_open(): a clock that is wrong for some minutes,
+ * and far ahead, costs few. Returns 1 if it has merged, so that there may be more to do; 0; or a
+ * negative errno value.
  */
 int store_maintain(struct store *store, int64_t now_us, struct error *error);
 

@@ -417,6 +417,28 @@ static void limits_remove_the_oldest(void **state)
 	store_close(&store);
 }
 
+/* As a server opens the store for each new window. */
+static void wrong_clock_costs_few(void **state)
+{
+	struct store store = open_store(state, &limits);
+
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(add_window(&store, i, START + (int64_t)i * HOUR), 0);
+	store_close(&store);
+	for (unsigned int opened = 1; opened <= 3; opened++) {
+		store = open_store(state, &limits);
+		maintain_all(&store, START + 365 * DAY);
+		assert_int_equal(store.counts.removed_old, 2);
+		assert_whole(state, 2 * opened, 20);
+		store_close(&store);
+	}
+	/* The clock is set right. */
+	store = open_store(state, &limits);
+	maintain_all(&store, START + DAY);
+	assert_whole(state, 6, 20);
+	store_close(&store);
+}
+
 static void full_disk_costs_the_oldest(void **state)
 {
 	struct store store = open_store(state, &limits);
@@ -835,6 +857,7 @@ int main(void)
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
 		SCRATCH_TEST(query_selects_by_time),
 		SCRATCH_TEST(limits_remove_the_oldest),
+		SCRATCH_TEST(wrong_clock_costs_few),
 		SCRATCH_TEST(full_disk_costs_the_oldest),
 		SCRATCH_TEST(full_disk_of_others_does_not_cost_all),
 		SCRATCH_TEST(damaged_window_stays_apart),
