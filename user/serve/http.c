@@ -86,6 +86,8 @@ struct query {
 	char message[200]; /* of an error */
 	uint64_t body; /* bytes that were received */
 	bool is_suspended;
+	short hangup; /* poll() says so, or with POLLHUP, when the client has gone */
+	bool is_gone;
 	char host[256];
 };
 
@@ -219,9 +221,21 @@ static void end_job(struct query *query)
 				: "the answer takes too much memory or too much time");
 }
 
+/* A client that has gone leaves its place to others. */
+static void give_up(struct query *query)
+{
+	/* Until it has ended, it is one of those that run. */
+	if (query->state == STATE_RUNNING)
+		profile_job_kill(&query->job);
+	else if (query->state != STATE_ANSWERED)
+		fail_query(query, MHD_HTTP_BAD_REQUEST, "the client has closed the connection");
+}
+
 /* Takes all steps that are possible now. */
 static void advance_query(struct query *query, int64_t now)
 {
+	if (query->is_gone)
+		give_up(query);
 	if (query->state == STATE_WAIT_TIME && now >= query->until) {
 		query->until = now + SAMPLER_TIMEOUT_NS;
 		ask(query, ASK_CUT, STATE_WAIT_END);
@@ -642,6 +656,27 @@ static const char *host_of(struct MHD_Connection *connection)
 	return host ? host : "";
 }
 
+static int socket_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
+/*
+ * At a Unix socket, a client may send no more and wait for its answer. TCP has the same sign for a
+ * client that has closed the connection.
+ */
+static short hangup_of(struct MHD_Connection *connection)
+{
+	int domain = AF_UNSPEC;
+	socklen_t size = sizeof(domain);
+
+	getsockopt(socket_of(connection), SOL_SOCKET, SO_DOMAIN, &domain, &size);
+	return domain == AF_UNIX ? 0 : POLLRDHUP;
+}
+
 static enum MHD_Result handle_request(const struct daemon *daemon, struct query *query,
 				      const char *path, const char *method)
 {
@@ -680,6 +715,7 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 	begin_query(query, now_ns(CLOCK_MONOTONIC));
 	if (query->state == STATE_ANSWERED)
 		return queue_answer(query);
+	query->hangup = hangup_of(query->connection);
 	query->is_suspended = true;
 	mhd.suspend_connection(query->connection);
 	return MHD_YES;
@@ -794,15 +830,10 @@ static void note_connection(void *arg, struct MHD_Connection *connection, void *
 static void close_late_clients(struct http *http, int64_t now)
 {
 	for (struct client *client = http->clients; client; client = client->next) {
-		const union MHD_ConnectionInfo *info;
-
 		if (now < client->deadline)
 			continue;
 		client->deadline = now + HEADER_TIMEOUT_NS;
-		info = mhd.get_connection_info(client->connection,
-					       MHD_CONNECTION_INFO_CONNECTION_FD);
-		if (info)
-			shutdown(info->connect_fd, SHUT_RDWR);
+		shutdown(socket_of(client->connection), SHUT_RDWR);
 	}
 }
 
@@ -876,15 +907,45 @@ static int64_t next_time(const struct http *http, int64_t now)
 	return next;
 }
 
+/* libmicrohttpd does not look at the clients of requests that wait. */
+static bool is_watched(const struct query *query)
+{
+	return query->is_suspended && !query->is_gone;
+}
+
+static nfds_t watch_clients(const struct http *http, struct pollfd *fds)
+{
+	nfds_t count = 0;
+
+	for (const struct query *query = http->queries; query; query = query->next) {
+		if (is_watched(query) && count < QUERIES_MAX)
+			fds[count++] = (struct pollfd){
+				.fd = socket_of(query->connection),
+				.events = query->hangup,
+			};
+	}
+	return count;
+}
+
+static void note_gone_clients(struct http *http, const struct pollfd *fds, nfds_t count)
+{
+	const struct pollfd *end = fds + count;
+
+	for (struct query *query = http->queries; query && fds < end; query = query->next) {
+		if (is_watched(query))
+			query->is_gone = (fds++)->revents;
+	}
+}
+
 /* Waits for events, at most until `until`. */
 static int wait_for_events(struct http *http, int64_t until, struct error *error)
 {
-	struct pollfd fds[LISTENERS_MAX + 2] = {
+	struct pollfd fds[LISTENERS_MAX + 2 + QUERIES_MAX] = {
 		{.fd = http->ended ? -1 : http->config->socket, .events = POLLIN},
 		{.fd = http->signals, .events = POLLIN},
 	};
 	struct signalfd_siginfo info;
-	nfds_t count = 2;
+	nfds_t count = 2, clients;
 	int64_t wait = until - now_ns(CLOCK_MONOTONIC);
 	/* Rounded up, so that it is time afterwards. */
 	int milliseconds = wait <= 0 ? 0 : (int)MIN(wait / 1000000 + 1, 3600000);
@@ -898,7 +959,10 @@ static int wait_for_events(struct http *http, int64_t until, struct error *error
 		if (daemon)
 			fds[count++] = (struct pollfd){.fd = daemon->epoll_fd, .events = POLLIN};
 	}
-	if (poll(fds, count, milliseconds) < 0 && errno != EINTR)
+	clients = watch_clients(http, fds + count);
+	if (poll(fds, count + clients, milliseconds) >= 0)
+		note_gone_clients(http, fds + count, clients);
+	else if (errno != EINTR)
 		return error_errno(error, errno, "can't wait for requests");
 	while (read(http->signals, &info, sizeof(info)) == sizeof(info))
 		;
@@ -988,7 +1052,7 @@ static int serve(struct http *http, struct error *error)
 	int err = 0;
 
 	while (!err && !http->ended) {
-		int64_t now = now_ns(CLOCK_MONOTONIC);
+		int64_t now = now_ns(CLOCK_MONOTONIC), until;
 
 		read_replies(http, now);
 		if (http->ready && !started) {
@@ -1003,12 +1067,10 @@ static int serve(struct http *http, struct error *error)
 		close_late_clients(http, now);
 		run_daemons(http);
 		/* At its limit, libmicrohttpd looks for new connections in a later run only. */
-		if (http->has_closed) {
-			http->has_closed = false;
-			continue;
-		}
+		until = http->has_closed ? now : next_time(http, now);
+		http->has_closed = false;
 		if (!err && !http->ended)
-			err = wait_for_events(http, next_time(http, now), error);
+			err = wait_for_events(http, until, error);
 	}
 	fail_all(http);
 	run_daemons(http);

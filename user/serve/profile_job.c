@@ -2,6 +2,7 @@
 #include "serve/profile_job.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -32,6 +33,24 @@ static void limit_job(pid_t parent)
 	alarm(SECONDS_MAX);
 }
 
+static void *end_when_killed(void *arg)
+{
+	struct profile_job_result *result = arg;
+
+	while (sem_wait(&result->end))
+		;
+	_exit(1);
+}
+
+/* The process that serves HTTP may send no signals. Without the thread, the limits end the job. */
+static void await_kill(struct profile_job_result *result)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, end_when_killed, result))
+		pthread_detach(thread);
+}
+
 static void run(const struct profile_job *job, profile_job_function *work, void *arg)
 {
 	struct error error = {""};
@@ -52,9 +71,12 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (job->result == MAP_FAILED)
 		job->result = NULL;
+	if (job->result)
+		sem_init(&job->result->end, 1, 0);
 	job->pid = job->file < 0 || !job->result ? -1 : fork();
 	if (!job->pid) {
 		limit_job(parent);
+		await_kill(job->result);
 		run(job, work, arg);
 		_exit(0);
 	}
@@ -69,6 +91,12 @@ bool profile_job_has_ended(struct profile_job *job)
 	if (job->pid && waitpid(job->pid, NULL, WNOHANG) == job->pid)
 		job->pid = 0;
 	return !job->pid;
+}
+
+void profile_job_kill(struct profile_job *job)
+{
+	if (job->result)
+		sem_post(&job->result->end);
 }
 
 void profile_job_release(struct profile_job *job)

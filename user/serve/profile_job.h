@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_SERVE_PROFILE_JOB_H
 #define STACKBEAT_SERVE_PROFILE_JOB_H
 
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,7 @@ struct profile_job_result {
 	char error[160]; /* message of `err` */
 	struct store_counts store;
 	uint64_t windows, window_bytes; /* in the store */
+	sem_t end; /* private: profile_job_kill() */
 };
 
 /* All zero but `file`, which is -1: none. */
@@ -40,6 +42,10 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 /* Returns whether the job has ended; does not wait. Then, result->done says if it came to its end.
  */
 bool profile_job_has_ended(struct profile_job *job);
+
+/* Ends a job that still runs, soon, and before it comes to its end. Needs no right to signal.
+ */
+void profile_job_kill(struct profile_job *job);
 
 /* Frees the results. A job that still runs goes on. */
 void profile_job_release(struct profile_job *job);

@@ -136,6 +136,19 @@ static void requests_are_checked(void **state)
 	assert_int_equal(get(server, "/api/profile", HOST), 404); /* no store */
 }
 
+/* As from one that has closed the connection, no more comes. */
+static void request_ends_with_its_client(void **state)
+{
+	const struct server *server = *state;
+	int fd = open_connection(server,
+				 "GET /debug/pprof/profile?seconds=300 HTTP/1.1\r\n" HOST "\r\n");
+	struct ask ask;
+
+	assert_int_equal(recv(server->sampler, &ask, sizeof(ask), 0), sizeof(ask));
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	assert_int_equal(read_status(fd), 400);
+}
+
 /*
  * Clients that do not complete their requests are closed after a while, however many they are, and
  * the sampler is served meanwhile.
@@ -167,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(requests_are_checked),
+		TEST(request_ends_with_its_client),
 		TEST(half_open_connections_are_closed),
 	};
 

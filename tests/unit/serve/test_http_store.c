@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,13 +32,18 @@
 #define MARGIN 50000000 /* of a window */
 #define MONOTONIC (1000 * SECOND)
 #define REAL (1700000040 * SECOND) /* a full minute */
+#define FAKE_PID 1
+#define QUERIES_MAX 64
+#define JOBS_MAX 4
+#define TRIES 10000 /* of requests, until the server has seen that others have gone */
 #define SLICE_BYTES_MAX ((off_t)64 << 20)
 
 /* Shared with the server. */
 static volatile struct shared {
 	int64_t monotonic, real; /* ns */
 	bool has_no_job; /* no process can be created */
-	bool job_runs; /* until this is false */
+	bool job_runs; /* until this is false, or it is killed */
+	unsigned int kills;
 	struct profile_job_result result; /* of jobs */
 	int rest_err; /* of store_slices() without a job */
 	unsigned int calls; /* of store_slices() */
@@ -66,6 +72,7 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 	*job = (struct profile_job){.file = -1};
 	if (shared->has_no_job)
 		return -ENOMEM;
+	job->pid = FAKE_PID;
 	job->file = memfd_create("answer", MFD_CLOEXEC);
 	job->result = calloc(1, sizeof(*job->result));
 	work(arg, job->file, job->result, &error);
@@ -74,10 +81,17 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 
 bool profile_job_has_ended(struct profile_job *job)
 {
-	if (shared->job_runs)
+	if (shared->job_runs && job->pid)
 		return false;
 	memcpy(job->result, (void *)&shared->result, sizeof(*job->result));
 	return true;
+}
+
+void profile_job_kill(struct profile_job *job)
+{
+	assert_int_equal(job->pid, FAKE_PID);
+	job->pid = 0;
+	shared->kills++;
 }
 
 void profile_job_release(struct profile_job *job)
@@ -659,6 +673,88 @@ static void profiles_have_timeouts(void **state)
 	end();
 }
 
+/* Clients that do not wait for their answer */
+
+/* Returns whether the sampler is asked; or else, the request is refused. */
+static bool is_accepted(int fd)
+{
+	struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = sampler, .events = POLLIN}};
+
+	assert_true(poll(fds, 2, HANG_S * 1000) > 0);
+	if (fds[1].revents) {
+		expect_ask(ASK_CUT);
+		return true;
+	}
+	assert_int_equal(read_response(fd), 503);
+	return false;
+}
+
+static void gone_clients_leave_their_places(void **state)
+{
+	int fds[QUERIES_MAX], fd;
+	unsigned int tries = 0;
+
+	(void)state;
+	start(false);
+	for (size_t i = 0; i < QUERIES_MAX; i++) {
+		fds[i] = send_request("/debug/pprof/profile?seconds=300");
+		assert_true(is_accepted(fds[i]));
+	}
+	assert_false(is_accepted(send_request("/debug/pprof/profile")));
+	for (size_t i = 0; i < QUERIES_MAX; i++)
+		close(fds[i]);
+	do
+		fd = send_request("/debug/pprof/profile");
+	while (!is_accepted(fd) && ++tries < TRIES);
+	assert_true(tries < TRIES);
+	close(fd);
+	end();
+}
+
+static void jobs_of_gone_clients_are_killed(void **state)
+{
+	int fds[JOBS_MAX], fd;
+
+	(void)state;
+	start(true);
+	shared->job_runs = true;
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		fds[i] = send_request("/api/windows");
+	turn();
+	fd = send_request("/api/windows");
+	turn();
+	assert_int_equal(shared->kills, 0);
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		close(fds[i]);
+	for (unsigned int tries = 0; shared->kills < JOBS_MAX && tries < TRIES; tries++)
+		turn();
+	assert_int_equal(shared->kills, JOBS_MAX);
+	/* Another one has its turn. */
+	shared->job_runs = false;
+	kill(server, SIGCHLD);
+	assert_int_equal(read_response(fd), 200);
+	assert_int_equal(shared->kills, JOBS_MAX);
+	end();
+}
+
+/* It says only that it sends no more. */
+static void client_may_close_its_half_of_a_unix_socket(void **state)
+{
+	int fd;
+
+	(void)state;
+	start(true);
+	shared->job_runs = true;
+	fd = send_request("/api/windows");
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	turn();
+	shared->job_runs = false;
+	kill(server, SIGCHLD);
+	assert_int_equal(read_response(fd), 200);
+	assert_int_equal(shared->kills, 0);
+	end();
+}
+
 /* Memory */
 
 static void expect_resident(const char *text, unsigned long long pages)
@@ -711,6 +807,9 @@ int main(void)
 		TEST(counters_have_a_timeout),
 		TEST(recordings_have_a_timeout),
 		TEST(profiles_have_timeouts),
+		TEST(gone_clients_leave_their_places),
+		TEST(jobs_of_gone_clients_are_killed),
+		TEST(client_may_close_its_half_of_a_unix_socket),
 		TEST(resident_memory_is_counted),
 		TEST(resident_memory_may_be_unknown),
 	};

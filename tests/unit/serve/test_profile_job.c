@@ -15,11 +15,22 @@
 
 #include "lib/error.h"
 #include "lib/pidfd.h"
+#include "sandbox/seccomp_filter.h"
 #include "serve/profile_job.h"
 
 #define HANG_MS 60000 /* nothing else takes as long, however busy the machine */
 
 static struct profile_job job = {.file = -1};
+static struct rlimit memory_limit; /* that the job sets */
+
+/* The memory of the sanitizer is beyond the limit of jobs. */
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	if (resource != RLIMIT_DATA)
+		return prlimit(0, resource, limit, NULL);
+	memory_limit = *limit;
+	return 0;
+}
 
 static int tear_down(void **state)
 {
@@ -123,16 +134,47 @@ static void running_job_is_not_waited_for(void **state)
 	close(ends[1]);
 }
 
+/* With the rights of the process that serves HTTP, which may send no signals. */
+static int kill_job(void)
+{
+	int ends[2];
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_confine_network_client() ||
+	    pipe(ends) || profile_job_start(&job, wait_for_byte, &ends[0]))
+		return 1;
+	profile_job_kill(&job);
+	if (!process_exits_within(job.pid, HANG_MS))
+		return 2;
+	if (!profile_job_has_ended(&job) || job.result->done)
+		return 3;
+	/* It has ended, and this process does not. */
+	profile_job_kill(&job);
+	profile_job_release(&job);
+	profile_job_kill(&job);
+	return 0;
+}
+
+static void killed_job_is_not_done(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(kill_job());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* Returns the limit of the process that is not as it should be; 0: none. */
 static int check_limits(void *arg, int file, struct profile_job_result *result, struct error *error)
 {
-	struct rlimit memory, cpu;
+	struct rlimit cpu;
 	int dies_with = 0;
 	sigset_t blocked;
 
 	(void)arg, (void)file, (void)result, (void)error;
-	if (getrlimit(RLIMIT_DATA, &memory) || memory.rlim_cur != (rlim_t)1 << 30 ||
-	    memory.rlim_max != (rlim_t)1 << 30)
+	if (memory_limit.rlim_cur != (rlim_t)1 << 30 || memory_limit.rlim_max != (rlim_t)1 << 30)
 		return 1;
 	if (getrlimit(RLIMIT_CPU, &cpu) || cpu.rlim_cur != 60 || cpu.rlim_max != 60)
 		return 2;
@@ -187,6 +229,7 @@ int main(void)
 		TEST(errors_have_a_message),
 		TEST(crashed_job_is_not_done),
 		TEST(running_job_is_not_waited_for),
+		TEST(killed_job_is_not_done),
 		TEST(jobs_have_limits),
 		TEST(job_without_a_process_leaves_nothing),
 	};
