@@ -106,6 +106,7 @@ struct http {
 	struct query store;
 	struct slices slices;
 	uint32_t stored; /* slices up to this one are in the store */
+	uint32_t stored_sent; /* the sampler was sent this */
 	uint32_t next_id;
 	int signals;
 	bool ready, ended;
@@ -285,13 +286,27 @@ static void add_counts(struct store_counts *sum, const struct store_counts *coun
 	sum->unreadable += counts->unreadable;
 }
 
+/*
+ * Returns whether the sampler was sent what is stored. If not, it has to be before another window
+ * is stored: after a crash, one window can be replaced, see store_add_again().
+ */
+static bool send_stored(struct http *http)
+{
+	const struct ask ask = {.type = ASK_STORED, .slice = http->stored};
+
+	if (http->stored_sent == http->stored)
+		return true;
+	if (send(http->config->socket, &ask, sizeof(ask), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+	    errno == EAGAIN)
+		return false;
+	http->stored_sent = http->stored;
+	return true;
+}
+
 static void note_stored(struct http *http, uint32_t slice)
 {
-	const struct ask ask = {.type = ASK_STORED, .slice = slice};
-
 	http->stored = slice;
-	/* Without it, the sampler only keeps them for longer. */
-	send(http->config->socket, &ask, sizeof(ask), MSG_NOSIGNAL | MSG_DONTWAIT);
+	send_stored(http);
 }
 
 /* A store that does not work gets the slices again, with those of the next window. */
@@ -331,7 +346,7 @@ static void end_store_job(struct http *http, int64_t now)
 
 static void advance_store(struct http *http, int64_t now)
 {
-	if (!http->config->store.path)
+	if (!http->config->store.path || !send_stored(http))
 		return;
 	advance_query(&http->store, now);
 	if (http->store.state == STATE_ANSWERED)
@@ -417,7 +432,7 @@ static void handle_reply(struct http *http, const struct reply *reply, int file,
 	switch ((enum reply_type)reply->type) {
 	case REPLY_READY:
 		http->ready = true;
-		http->stored = reply->slice;
+		http->stored = http->stored_sent = reply->slice;
 		break;
 	case REPLY_END:
 		http->ended = true;
@@ -885,7 +900,8 @@ static int64_t next_time(const struct http *http, int64_t now)
 {
 	int64_t next = INT64_MAX;
 
-	if (http->config->store.path && http->store.state < STATE_WAIT_REPLY)
+	if (http->config->store.path && http->store.state < STATE_WAIT_REPLY &&
+	    http->stored_sent == http->stored)
 		next = MIN(next, http->store.until);
 	for (const struct query *query = http->queries; query; query = query->next) {
 		if (query->state > STATE_NEW && query->state <= STATE_WAIT_REPLY)
@@ -941,7 +957,8 @@ static void note_gone_clients(struct http *http, const struct pollfd *fds, nfds_
 static int wait_for_events(struct http *http, int64_t until, struct error *error)
 {
 	struct pollfd fds[LISTENERS_MAX + 2 + QUERIES_MAX] = {
-		{.fd = http->ended ? -1 : http->config->socket, .events = POLLIN},
+		{.fd = http->ended ? -1 : http->config->socket,
+		 .events = http->stored_sent == http->stored ? POLLIN : POLLIN | POLLOUT},
 		{.fd = http->signals, .events = POLLIN},
 	};
 	struct signalfd_siginfo info;

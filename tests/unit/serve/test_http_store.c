@@ -45,6 +45,8 @@ static volatile struct shared {
 	bool job_runs; /* until this is false, or it is killed */
 	unsigned int kills;
 	struct profile_job_result result; /* of jobs */
+	bool is_full; /* the socket to the sampler, for ASK_STORED */
+	unsigned int refused; /* ASK_STORED meanwhile */
 	int rest_err; /* of store_slices() without a job */
 	unsigned int calls; /* of store_slices() */
 	bool again;
@@ -63,6 +65,17 @@ __attribute__((visibility("hidden"))) int clock_gettime(clockid_t clock, struct 
 
 	*time = (struct timespec){ns / SECOND, ns % SECOND};
 	return 0;
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+	if (shared && shared->is_full && size == sizeof(struct ask) &&
+	    ((const struct ask *)data)->type == ASK_STORED) {
+		shared->refused++;
+		errno = EAGAIN;
+		return -1;
+	}
+	return sendto(fd, data, size, flags, NULL, 0);
 }
 
 int profile_job_start(struct profile_job *job, profile_job_function *work, void *arg)
@@ -490,6 +503,28 @@ static void first_window_may_be_stored_again(void **state)
 	end();
 }
 
+/* After a crash, only the last window that the sampler does not know of is replaced. */
+static void next_window_waits_until_the_sampler_knows_of_the_last(void **state)
+{
+	(void)state;
+	start(true);
+	shared->is_full = true;
+	send_slice(1, 1);
+	end_window(1);
+	for (unsigned int tries = 0; !shared->refused && tries < TRIES; tries++)
+		turn();
+	assert_true(shared->refused > 0);
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	expect_no_ask();
+	shared->is_full = false;
+	assert_int_equal(expect_ask(ASK_STORED).slice, 1);
+	send_slice(2, 1);
+	reply(&(struct reply){.type = REPLY_CUT, .id = expect_ask(ASK_CUT).id, .slice = 2}, -1);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
+	expect_stored(2, 2);
+	end();
+}
+
 /* The end */
 
 static void rest_is_stored(void **state)
@@ -798,6 +833,7 @@ int main(void)
 		TEST(failing_store_gets_the_slices_again),
 		TEST(waiting_slices_are_limited),
 		TEST(first_window_may_be_stored_again),
+		TEST(next_window_waits_until_the_sampler_knows_of_the_last),
 		TEST(rest_is_stored),
 		TEST(nothing_is_stored_without_a_rest),
 		TEST(nothing_is_stored_without_a_store),
