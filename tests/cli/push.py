@@ -245,7 +245,7 @@ def errors_of_the_server_are_printed(scratch):
         # The other service arrives.
         message = push(server.url, path, status=1)
         check_equal(len(server.requests), 2, "requests")
-        check("3 samples in 1 profiles, 1 refused" in message, message)
+        check("3 samples in 1 profile, 1 refused" in message, message)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         message = push(f"http://127.0.0.1:{closed.getsockname()[1]}", path, status=1)

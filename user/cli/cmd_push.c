@@ -262,13 +262,20 @@ static int give_up_rights(uid_t owner, uint64_t capabilities, struct error *erro
 
 /* Files */
 
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 static void print_counts(const struct arguments *arguments, const struct push_counts *counts)
 {
 	if (!arguments->quiet)
 		fprintf(stderr,
-			"stackbeat push: %" PRIu64 " samples in %" PRIu64 " profiles, %" PRIu64
-			" refused, %" PRIu64 " stacks merged\n",
-			counts->samples, counts->requests, counts->refused, counts->merged);
+			"stackbeat push: %" PRIu64 " sample%s in %" PRIu64 " profile%s, %" PRIu64
+			" refused, %" PRIu64 " stack%s merged\n",
+			counts->samples, plural(counts->samples), counts->requests,
+			plural(counts->requests), counts->refused, counts->merged,
+			plural(counts->merged));
 }
 
 static bool push_file(struct http_client *client, const struct arguments *arguments,
