@@ -650,8 +650,11 @@ def jit_with_ten_thousand_regions_is_followed():
         events = check_event_counts(spaces, stats, regions)
         read = sum(len(snapshot.mappings) for space in spaces.spaces.values()
                    for snapshot in space.snapshots)
-        # Each region is reported once for an address space, and later snapshots are smaller in total.
-        check(events + read <= 4 * regions, f"{events} events and {read} mappings were reported")
+        # Each region is reported once for an address space, and later snapshots are smaller in total. Where the
+        # worker is slow, as on a debug kernel, events are lost, and all mappings are read again.
+        rereads = sum(bool(snapshot.record.gap) for space in spaces.spaces.values() for snapshot in space.snapshots)
+        limit = (4 + bool(stats["mmap_events_lost"]) * rereads) * regions
+        check(events + read <= limit, f"{events} events and {read} mappings were reported: {stats}")
 
 
 @test
