@@ -80,7 +80,8 @@ static int open_archived(const struct opener *opener, const struct open_request 
 
 /*
  * Returns whether a file may be opened because another file names it. That other file may be
- * malicious: who has not the right to read the file must not read it by naming it.
+ * malicious: who has not the right to read the file must not read it by naming it. An unknown
+ * owner is no owner: two files of it may belong to two users.
  */
 static bool may_be_named(const struct opened *opened, int fd)
 {
@@ -90,7 +91,8 @@ static bool may_be_named(const struct opened *opened, int fd)
 	if (fstat(fd, &st))
 		return false;
 	file_owner_read(&owner, fd);
-	return st.st_mode & S_IROTH || (opened->has_owner && owner.uid == opened->owner);
+	return st.st_mode & S_IROTH ||
+	       (opened->has_owner && owner.uid != OWNER_UNKNOWN && owner.uid == opened->owner);
 }
 
 static int open_debug_file(const struct opener *opener, struct opened *opened,

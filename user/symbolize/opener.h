@@ -4,7 +4,8 @@
  * the reader; it may hang on a file system, and is killed then. It parses nothing but the requests
  * of its worker (worker_protocol.h), which may be compromised: that gets the candidates of its job,
  * debug files of the archive, and regular ELF files by the rules of debuginfo/debug_paths.h. Of the
- * last, those that a file names must be readable by all users, or belong to the owner of that file.
+ * last, those that a file names must be readable by all users, or belong to the owner of that file,
+ * if the owners are known (lib/regular_file.h).
  */
 #ifndef STACKBEAT_SYMBOLIZE_OPENER_H
 #define STACKBEAT_SYMBOLIZE_OPENER_H

@@ -8,6 +8,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "lib/error.h"
@@ -198,6 +201,44 @@ static void named_files_are_those_of_the_owner(void **state)
 	stop();
 }
 
+/* Flags of all mounts, in addition to their own. */
+static unsigned long mount_flags;
+
+/* Replaces libc's function. */
+int fstatfs(int fd, struct statfs *status)
+{
+	int result = (int)syscall(SYS_fstatfs, fd, status);
+
+	status->f_flags |= (long)mount_flags;
+	return result;
+}
+
+/* The owners of two files on a file system that can report any owner may be two users. */
+static void named_files_of_unknown_owners_are_readable_by_all(void **state)
+{
+	const char *program = write_elf("program", 0600);
+	struct worker_job job = {.path = program, .open = open_second, .arg = (char *)program};
+
+	(void)state;
+	write_elf("private", 0640);
+	write_elf("public", 0604);
+	mount_flags = ST_NOSUID;
+	start((struct opener){.job = &job});
+	assert_int_equal(ask(OPEN_BINARY, 1, "", ""), 0);
+	assert_true(*owner == OWNER_UNKNOWN);
+	assert_int_equal(ask(DEBUG_LINK, 0, "private", program), -EACCES);
+	assert_int_equal(ask(DEBUG_LINK, 0, "public", program), 0);
+	stop();
+
+	job.has_owner = true;
+	job.owner = FILE_UID_ANY;
+	start((struct opener){.job = &job});
+	assert_int_equal(ask(DEBUG_LINK, 0, "private", program), -EACCES);
+	assert_int_equal(ask(DEBUG_LINK, 0, "public", program), 0);
+	stop();
+	mount_flags = 0;
+}
+
 /* The names of a binary of root, which others have a part in, are charged to those. */
 static void owner_is_the_first_that_is_not_root(void **state)
 {
@@ -325,6 +366,7 @@ int main(void)
 		TEST(debug_files_are_searched_in_each_directory),
 		TEST(files_are_opened_beside_known_files_only),
 		TEST(named_files_are_those_of_the_owner),
+		TEST(named_files_of_unknown_owners_are_readable_by_all),
 		TEST(owner_is_the_first_that_is_not_root),
 		TEST(owner_of_the_job_is_known_before_a_request),
 		TEST(requests_are_limited),
