@@ -44,7 +44,8 @@ static bool is_older(const struct stat *st, uint64_t time)
 	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
 }
 
-int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time)
+int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time,
+		  uint32_t *user)
 {
 	char path[PATH_MAX], name[64];
 	struct stat process, st;
@@ -67,6 +68,7 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 		close(fd);
 		return -ESTALE;
 	}
+	*user = process.st_uid;
 	return fd;
 }
 

@@ -24,15 +24,16 @@ struct perf_map;
 /*
  * Opens the perf map of a process within the root directory of that process. `pid` is its id in
  * our PID namespace, `ns_pid` in its own. `root` is prepended to /proc ("" except in tests).
- * `start_time` is the start of the process (the kernel's CLOCK_BOOTTIME, ns). Returns an fd or a
- * negative errno value:
+ * `start_time` is the start of the process (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, with
+ * *user set to the uid of the process, or a negative errno value:
  *	-ENOENT	the process has no map
  *	-EPERM	the owner is neither the user of the process nor root
  *	-EINVAL, -ELOOP the map is not a regular file
  *	-ESTALE	an earlier process with this id wrote it
  *	-ENAMETOOLONG, or the error of stat() or open()
  */
-int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time);
+int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time,
+		  uint32_t *user);
 
 /*
  * Reads the current content of the file, from its beginning. Skips malformed lines. Where functions

@@ -20,12 +20,19 @@ struct entry {
 	uint64_t start_time;
 	uint32_t id; /* 0: the entry is unused */
 	int fd; /* -1: none */
+	uint32_t user; /* uid of the process, if `fd` was opened; else UINT32_MAX */
 	uint32_t next; /* index in the queue, or of unused entries, or NONE */
 	bool queued;
 	bool busy; /* the thread looks for it */
 	bool retired; /* the process has ended */
-	bool dropped; /* may have a map, but it is not opened */
+	bool dropped; /* may have a map, but it is not open */
 	bool rejected; /* has a file that is not its map: see perf_map_open() */
+};
+
+/* The open maps of the processes of a user. */
+struct share {
+	uint32_t user; /* uid */
+	uint32_t open; /* not 0 */
 };
 
 struct perf_map_watcher {
@@ -41,6 +48,8 @@ struct perf_map_watcher {
 	uint32_t unused; /* the first unused entry, or NONE */
 	uint32_t last_id;
 	uint32_t open; /* number of open maps */
+	struct share shares[PERF_MAP_WATCHER_OPEN_MAX];
+	size_t share_count;
 	uint64_t dropped; /* number of dropped entries, and of rejected ones that are unused now */
 	bool stop;
 };
@@ -67,23 +76,54 @@ static void drop_entry(struct perf_map_watcher *watcher, struct entry *entry)
 	entry->dropped = true;
 }
 
-/*
- * Stores the fd of a map. The one of before may be that of a file that was replaced. Returns the fd
- * for the caller to close, or -1. Call with the lock held.
- */
-static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd)
+/* Returns the share of a user, or NULL: no map of it is open. Call with the lock held. */
+static struct share *find_share(struct perf_map_watcher *watcher, uint32_t user)
 {
-	int old = entry->fd;
-
-	if (fd < 0)
-		return fd;
-	if (old < 0 && watcher->open == PERF_MAP_WATCHER_OPEN_MAX) {
-		drop_entry(watcher, entry);
-		return fd;
+	for (size_t i = 0; i < watcher->share_count; i++) {
+		if (watcher->shares[i].user == user)
+			return &watcher->shares[i];
 	}
-	watcher->open += old < 0;
-	entry->fd = fd;
-	return old;
+	return NULL;
+}
+
+/* There is room for a map. Call with the lock held. */
+static void charge(struct perf_map_watcher *watcher, uint32_t user)
+{
+	struct share *share = find_share(watcher, user);
+
+	if (!share) {
+		share = &watcher->shares[watcher->share_count++];
+		*share = (struct share){.user = user};
+	}
+	share->open++;
+	watcher->open++;
+}
+
+/* A map of the user is open. Call with the lock held. */
+static void discharge(struct perf_map_watcher *watcher, uint32_t user)
+{
+	size_t i = 0;
+
+	while (watcher->shares[i].user != user)
+		i++;
+	watcher->open--;
+	if (!--watcher->shares[i].open)
+		watcher->shares[i] = watcher->shares[--watcher->share_count];
+}
+
+/*
+ * Returns the largest share, if a map of it is to make room for one of `user`: not if that user
+ * would have the most then. NULL: none is. Call with the lock held.
+ */
+static const struct share *larger_share(struct perf_map_watcher *watcher, uint32_t user)
+{
+	const struct share *own = find_share(watcher, user), *largest = NULL;
+
+	for (size_t i = 0; i < watcher->share_count; i++) {
+		if (!largest || watcher->shares[i].open > largest->open)
+			largest = &watcher->shares[i];
+	}
+	return largest && largest->open > (own ? own->open : 0) + 1 ? largest : NULL;
 }
 
 /* Waits for the next index; NONE: the queue is empty and `stop` is set. Call with the lock. */
@@ -121,10 +161,63 @@ static void release_entry(struct perf_map_watcher *watcher, uint32_t index)
 {
 	struct entry *entry = &watcher->entries[index];
 
-	watcher->open -= entry->fd >= 0;
+	if (entry->fd >= 0)
+		discharge(watcher, entry->user);
 	watcher->dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
 	*entry = (struct entry){.fd = -1, .next = watcher->unused};
 	watcher->unused = index;
+}
+
+/* Returns the fd of the newest map of a user, which is dropped. Call with the lock held. */
+static int take_newest(struct perf_map_watcher *watcher, uint32_t user)
+{
+	uint32_t newest = NONE;
+	struct entry *entry;
+	int fd;
+
+	for (uint32_t i = 0; i < watcher->count; i++) {
+		entry = &watcher->entries[i];
+		if (entry->fd >= 0 && entry->user == user &&
+		    (newest == NONE || entry->id > watcher->entries[newest].id))
+			newest = i;
+	}
+	entry = &watcher->entries[newest];
+	fd = entry->fd;
+	discharge(watcher, user);
+	entry->fd = -1;
+	drop_entry(watcher, entry);
+	if (is_garbage(entry))
+		release_entry(watcher, newest);
+	return fd;
+}
+
+/*
+ * Stores the fd of a map. The one of before may be that of a file that was replaced. Returns the fd
+ * for the caller to close, or -1. Call with the lock held.
+ */
+static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd, uint32_t user)
+{
+	const struct share *larger;
+	int old = entry->fd;
+
+	if (fd < 0)
+		return fd;
+	if (old < 0) {
+		entry->user = user;
+		if (watcher->open == PERF_MAP_WATCHER_OPEN_MAX) {
+			larger = larger_share(watcher, user);
+			if (!larger) {
+				drop_entry(watcher, entry);
+				return fd;
+			}
+			old = take_newest(watcher, larger->user);
+		}
+		charge(watcher, user);
+	}
+	watcher->dropped -= entry->dropped;
+	entry->dropped = false;
+	entry->fd = fd;
+	return old;
 }
 
 /* Returns whether a result of perf_map_open() means a file that is not the process's map. */
@@ -141,14 +234,15 @@ static void *run_watcher(void *arg)
 	pthread_mutex_lock(&watcher->lock);
 	while ((index = dequeue(watcher)) != NONE) {
 		struct entry entry = watcher->entries[index];
+		uint32_t user = UINT32_MAX;
 		int fd;
 
 		pthread_mutex_unlock(&watcher->lock);
-		fd = perf_map_open(watcher->root, entry.pid, entry.ns_pid, entry.start_time);
+		fd = perf_map_open(watcher->root, entry.pid, entry.ns_pid, entry.start_time, &user);
 		pthread_mutex_lock(&watcher->lock);
 		/* Sticky: the last lookup of an ended process finds no map. */
 		watcher->entries[index].rejected |= is_rejected(fd);
-		fd = store_fd(watcher, &watcher->entries[index], fd);
+		fd = store_fd(watcher, &watcher->entries[index], fd, user);
 		watcher->entries[index].busy = false;
 		if (is_garbage(&watcher->entries[index]))
 			release_entry(watcher, index);
@@ -161,12 +255,18 @@ static void *run_watcher(void *arg)
 	return NULL;
 }
 
+/* A dropped map is tried again only if there is room: see store_fd(). Call with the lock held. */
+static bool has_room(struct perf_map_watcher *watcher, const struct entry *entry)
+{
+	return watcher->open < PERF_MAP_WATCHER_OPEN_MAX || larger_share(watcher, entry->user);
+}
+
 /* Call with the lock held. */
 static void enqueue(struct perf_map_watcher *watcher, uint32_t index)
 {
 	struct entry *entry = &watcher->entries[index];
 
-	if (entry->queued || entry->dropped)
+	if (entry->queued || (entry->dropped && !has_room(watcher, entry)))
 		return;
 	entry->queued = true;
 	entry->next = NONE;
@@ -191,6 +291,15 @@ static uint32_t unused_entry(struct perf_map_watcher *watcher)
 	return watcher->unused;
 }
 
+/* Returns whether the thread runs. */
+static bool start_thread(struct perf_map_watcher *watcher)
+{
+	if (!watcher->thread_runs)
+		watcher->thread_runs =
+			!pthread_create(&watcher->thread, NULL, run_watcher, watcher);
+	return watcher->thread_runs;
+}
+
 uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time)
 {
@@ -198,9 +307,7 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 
 	if (watcher->stop)
 		return NONE;
-	if (!watcher->thread_runs)
-		watcher->thread_runs =
-			!pthread_create(&watcher->thread, NULL, run_watcher, watcher);
+	start_thread(watcher);
 	pthread_mutex_lock(&watcher->lock);
 	index = unused_entry(watcher);
 	if (index != NONE) {
@@ -211,7 +318,8 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 					.ns_pid = ns_pid,
 					.start_time = start_time,
 					.id = ++watcher->last_id,
-					.fd = -1};
+					.fd = -1,
+					.user = UINT32_MAX};
 		if (watcher->thread_runs)
 			enqueue(watcher, index);
 		else
@@ -223,7 +331,7 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 
 void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index)
 {
-	if (watcher->stop)
+	if (watcher->stop || !start_thread(watcher))
 		return;
 	pthread_mutex_lock(&watcher->lock);
 	enqueue(watcher, index);
@@ -270,7 +378,7 @@ uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, b
 
 	pthread_mutex_lock(&watcher->lock);
 	entry = &watcher->entries[index];
-	may_appear = is_pending(entry) || (is_alive && !watcher->stop && !entry->dropped);
+	may_appear = is_pending(entry) || (is_alive && !watcher->stop);
 	id = entry->fd >= 0 || may_appear ? entry->id : 0;
 	pthread_mutex_unlock(&watcher->lock);
 	return id;

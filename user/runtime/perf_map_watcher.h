@@ -20,7 +20,11 @@ struct perf_map_fd {
 	int fd;
 };
 
-/* Limit of open maps. Processes without a map do not count. */
+/*
+ * Limit of open maps. Processes without a map do not count. At the limit, the newest map of the
+ * user whose processes have the most makes room for those of users with fewer. A map that is closed
+ * then, or not opened, is tried again by perf_map_watcher_poll() when there is room.
+ */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
 /* Seconds that perf_map_watcher_finish() waits for a file system. */
 #define PERF_MAP_WATCHER_TIMEOUT_S 2u
@@ -37,7 +41,7 @@ void perf_map_watcher_free(struct perf_map_watcher *watcher);
 uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time);
 
-/* Queues a map once more: it was missing so far, or may have been replaced. */
+/* Queues a map once more: it was missing or dropped so far, or may have been replaced. */
 void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index);
 
 /*
@@ -47,9 +51,9 @@ void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index);
 void perf_map_watcher_finish(struct perf_map_watcher *watcher);
 
 /*
- * Returns the number of processes with a dropped map: it exceeds PERF_MAP_WATCHER_OPEN_MAX, is not
- * the map of the process (see perf_map_open()), or may exist, but a file system hung before the
- * lookup.
+ * Returns the number of processes with a dropped map, which is not open now: it exceeds
+ * PERF_MAP_WATCHER_OPEN_MAX, is not the map of the process (see perf_map_open()), or may exist, but
+ * a file system hung before the lookup, or there is no thread for it.
  */
 uint64_t perf_maps_dropped(struct perf_map_watcher *watcher);
 

@@ -214,6 +214,9 @@ static void test_survives_any_bytes(void **state)
 	}
 }
 
+/* Of the process whose map was opened last. */
+static uint32_t user;
+
 static void test_only_regular_files_are_opened(void **state)
 {
 	const char *map;
@@ -222,16 +225,17 @@ static void test_only_regular_files_are_opened(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc/12/root/tmp"));
 	map = in_sandbox("proc/12/root/tmp/perf-3.map");
-	assert_int_equal(perf_map_open(sandbox, 13, 3, 0), -ENOENT);
-	assert_int_equal(perf_map_open(sandbox, 12, 3, 0), -ENOENT);
+	assert_int_equal(perf_map_open(sandbox, 13, 3, 0, &user), -ENOENT);
+	assert_int_equal(perf_map_open(sandbox, 12, 3, 0, &user), -ENOENT);
 	write_text(map, "1000 10 a\n");
-	fd = perf_map_open(sandbox, 12, 3, 0);
+	fd = perf_map_open(sandbox, 12, 3, 0, &user);
 	assert_true(fd >= 0);
+	assert_int_equal(user, geteuid());
 	close(fd);
 	run("rm %s && mkfifo %s", map, map);
-	assert_int_equal(perf_map_open(sandbox, 12, 3, 0), -EINVAL);
+	assert_int_equal(perf_map_open(sandbox, 12, 3, 0, &user), -EINVAL);
 	run("rm %s && ln -s /etc/passwd %s", map, map);
-	assert_true(perf_map_open(sandbox, 12, 3, 0) < 0);
+	assert_true(perf_map_open(sandbox, 12, 3, 0, &user) < 0);
 }
 
 /* Symlinks in a container resolve within the container. */
@@ -243,11 +247,11 @@ static void test_symlinks_stay_in_container(void **state)
 	run("mkdir -p %s %s", in_sandbox("proc/15/root/var"), in_sandbox("outside"));
 	write_text(in_sandbox("outside/perf-3.map"), "1000 10 a\n");
 	run("ln -s %s %s", in_sandbox("outside"), in_sandbox("proc/15/root/tmp"));
-	assert_true(perf_map_open(sandbox, 15, 3, 0) < 0);
+	assert_true(perf_map_open(sandbox, 15, 3, 0, &user) < 0);
 	run("rm %s && ln -s /var %s", in_sandbox("proc/15/root/tmp"),
 	    in_sandbox("proc/15/root/tmp"));
 	write_text(in_sandbox("proc/15/root/var/perf-3.map"), "1000 10 a\n");
-	fd = perf_map_open(sandbox, 15, 3, 0);
+	fd = perf_map_open(sandbox, 15, 3, 0, &user);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -263,12 +267,12 @@ static void test_map_of_earlier_process_is_stale(void **state)
 	run("mkdir -p %s", in_sandbox("proc/16/root/tmp"));
 	map = in_sandbox("proc/16/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
-	fd = perf_map_open(sandbox, 16, 3, start);
+	fd = perf_map_open(sandbox, 16, 3, start, &user);
 	assert_true(fd >= 0);
 	close(fd);
 	run("touch -d '-1 hour' %s", map);
-	assert_int_equal(perf_map_open(sandbox, 16, 3, start), -ESTALE);
-	fd = perf_map_open(sandbox, 16, 3, start - UINT64_C(3600000000000));
+	assert_int_equal(perf_map_open(sandbox, 16, 3, start, &user), -ESTALE);
+	fd = perf_map_open(sandbox, 16, 3, start - UINT64_C(3600000000000), &user);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -291,7 +295,7 @@ static bool is_opened_after(const char *map, int64_t time, int64_t after)
 	int fd;
 
 	set_time(map, time);
-	fd = perf_map_open(sandbox, 17, 3, (uint64_t)(time + after - boot));
+	fd = perf_map_open(sandbox, 17, 3, (uint64_t)(time + after - boot), &user);
 	if (fd < 0)
 		assert_int_equal(fd, -ESTALE);
 	else
@@ -328,14 +332,17 @@ static void test_map_of_other_user_is_refused(void **state)
 	map = in_sandbox("proc/14/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
 	assert_int_equal(chown(map, 1234, 1234), 0);
-	assert_int_equal(perf_map_open(sandbox, 14, 3, 0), -EPERM);
+	assert_int_equal(perf_map_open(sandbox, 14, 3, 0, &user), -EPERM);
 	assert_int_equal(chown(in_sandbox("proc/14"), 1234, 1234), 0);
-	fd = perf_map_open(sandbox, 14, 3, 0);
+	fd = perf_map_open(sandbox, 14, 3, 0, &user);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(chown(map, 0, 0), 0);
-	fd = perf_map_open(sandbox, 14, 3, 0);
+	user = 0;
+	fd = perf_map_open(sandbox, 14, 3, 0, &user);
 	assert_true(fd >= 0);
+	/* Not that of the file: a process can have files of root mounted at its place. */
+	assert_int_equal(user, 1234);
 	close(fd);
 }
 
@@ -350,10 +357,11 @@ static void test_length_of_the_root_is_limited(void **state)
 	length = snprintf(process, sizeof(process), "/proc/%d", (int)getpid());
 	memset(root, '/', sizeof(root));
 	root[ROOM - length] = '\0';
-	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENOENT);
+	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0, &user), -ENOENT);
 	root[ROOM - length] = '/';
 	root[ROOM - length + 1] = '\0';
-	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENAMETOOLONG);
+	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0, &user),
+			 -ENAMETOOLONG);
 }
 
 int main(void)

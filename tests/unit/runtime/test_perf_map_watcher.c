@@ -2,8 +2,10 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,16 +40,48 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 static bool process_hangs;
 static sem_t hangs, never;
 
+/* Processes above 2 * PROCESSES are those of another user. All maps belong to root then. */
+static bool two_users;
+
 int stat(const char *path, struct stat *st)
 {
+	int result;
+
 	if (process_hangs && !strcmp(strrchr(path, '/'), "/1")) {
 		sem_post(&hangs);
 		sem_wait(&never);
 	}
-	return fstatat(AT_FDCWD, path, st, 0);
+	result = fstatat(AT_FDCWD, path, st, 0);
+	if (two_users && atoi(strrchr(path, '/') + 1) > (int)(2 * PROCESSES))
+		st->st_uid = 1234;
+	return result;
 }
 
-/* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 2 * PROCESSES with one. */
+int fstat(int fd, struct stat *st)
+{
+	int result = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (two_users)
+		st->st_uid = 0;
+	return result;
+}
+
+/* Threads can't be started. */
+static bool no_threads;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+		   void *arg)
+{
+	int (*real)(pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *),
+		    void *arg);
+
+	if (no_threads)
+		return EAGAIN;
+	*(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+	return real(thread, attributes, run, arg);
+}
+
+/* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 3 * PROCESSES with one. */
 static int set_up(void **state)
 {
 	if (make_sandbox(state))
@@ -55,7 +89,7 @@ static int set_up(void **state)
 	run("mkdir -p %s %s %s", in_sandbox("without"), in_sandbox("with/root/tmp"),
 	    in_sandbox("proc"));
 	write_text(in_sandbox("with/root/tmp/perf-1.map"), "1000 10 f\n");
-	for (unsigned int pid = 1; pid <= 2 * PROCESSES; pid++) {
+	for (unsigned int pid = 1; pid <= 3 * PROCESSES; pid++) {
 		if (symlink(pid <= PROCESSES ? "../without" : "../with",
 			    in_sandbox("proc/%u", pid)))
 			return -1;
@@ -66,6 +100,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	two_users = no_threads = false;
 	perf_map_watcher_free(watcher);
 	return remove_sandbox(state);
 }
@@ -335,21 +370,31 @@ static void wait_for_maps(size_t count)
 	}
 }
 
+static void wait_for_drops(uint64_t count)
+{
+	for (int tries = 0; perf_maps_dropped(watcher) != count; tries++) {
+		assert_true(tries < 10000);
+		usleep(1000);
+	}
+}
+
+/* Opens as many maps as may be open. */
+static void fill(uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX])
+{
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		indices[i] = add_process(PROCESSES + 1 + i);
+	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
+}
+
 /* At the limit, open maps are still replaced, and the place of a forgotten one is used again. */
 static void limit_is_of_open_maps(void **state)
 {
 	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX], last, id;
 
 	(void)state;
-	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
-		indices[i] = add_process(PROCESSES + 1 + i);
-	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
+	fill(indices);
 	last = add_process(2 * PROCESSES);
-	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
-		usleep(1000);
-	assert_int_equal(perf_maps_dropped(watcher), 1);
-	/* It is not opened later. */
-	assert_int_equal(perf_map_watcher_id(watcher, last, true), 0);
+	wait_for_drops(1);
 	perf_map_watcher_retire(watcher, last);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
 	perf_map_watcher_retire(watcher, indices[7]);
@@ -363,6 +408,109 @@ static void limit_is_of_open_maps(void **state)
 	add_process(PROCESSES + 2);
 	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
+}
+
+/* It has the id of its stacks from before. */
+static void dropped_map_is_opened_when_there_is_room(void **state)
+{
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX], last, id, taken;
+
+	(void)state;
+	fill(indices);
+	last = add_process(2 * PROCESSES);
+	wait_for_drops(1);
+	id = perf_map_watcher_id(watcher, last, true);
+	assert_int_not_equal(id, 0);
+	/* Without room, there is nothing to wait for. */
+	perf_map_watcher_poll(watcher, last);
+	assert_int_equal(perf_map_watcher_id(watcher, last, false), 0);
+	perf_map_watcher_retire(watcher, indices[7]);
+	assert_int_equal(take(true, &taken), PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(take(true, &taken), PERF_MAP_WATCHER_OPEN_MAX - 1);
+	perf_map_watcher_poll(watcher, last);
+	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(perf_map_watcher_id(watcher, last, false), id);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+	/* The place is taken. */
+	add_process(2 * PROCESSES - 1);
+	wait_for_drops(1);
+}
+
+static uint32_t count_open(const uint32_t *indices, uint32_t count)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		open += perf_map_watcher_id(watcher, indices[i], false) != 0;
+	return open;
+}
+
+/* A user who has all places loses the newest to another one, until both have as many. */
+static void users_share_the_limit(void **state)
+{
+	const uint32_t half = PERF_MAP_WATCHER_OPEN_MAX / 2;
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX], others[PROCESSES], id;
+
+	(void)state;
+	two_users = true;
+	fill(indices);
+	id = perf_map_watcher_id(watcher, indices[PERF_MAP_WATCHER_OPEN_MAX - 1], true);
+	others[0] = add_process(2 * PROCESSES + 1);
+	wait_for_drops(1);
+	assert_int_not_equal(perf_map_watcher_id(watcher, others[0], false), 0);
+	assert_int_equal(count_open(indices, PERF_MAP_WATCHER_OPEN_MAX - 1),
+			 PERF_MAP_WATCHER_OPEN_MAX - 1);
+	assert_int_equal(perf_map_watcher_id(watcher, indices[PERF_MAP_WATCHER_OPEN_MAX - 1], true),
+			 id);
+	for (uint32_t i = 1; i < PROCESSES; i++)
+		others[i] = add_process(2 * PROCESSES + 1 + i);
+	wait_for_drops(PROCESSES);
+	assert_int_equal(count_open(indices, PERF_MAP_WATCHER_OPEN_MAX), half);
+	assert_int_equal(count_open(others, PROCESSES), half);
+	assert_int_equal(count_open(indices, half), half);
+	assert_int_equal(count_open(others, half), half);
+	/* No user takes those of the other then. */
+	perf_map_watcher_poll(watcher, indices[half]);
+	perf_map_watcher_poll(watcher, others[half]);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(count_open(indices, half), half);
+	assert_int_equal(count_open(others, half), half);
+	assert_int_equal(perf_maps_dropped(watcher), PROCESSES);
+	assert_int_equal(take(true, &id), PERF_MAP_WATCHER_OPEN_MAX);
+}
+
+/* The place of a map that was closed is used again if its process has ended. */
+static void closed_map_of_ended_process_is_forgotten(void **state)
+{
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX], other, last;
+
+	(void)state;
+	two_users = true;
+	fill(indices);
+	last = indices[PERF_MAP_WATCHER_OPEN_MAX - 1];
+	perf_map_watcher_retire(watcher, last);
+	other = add_process(2 * PROCESSES + 1);
+	wait_for_drops(1);
+	assert_int_not_equal(perf_map_watcher_id(watcher, other, false), 0);
+	assert_int_equal(add_process(1), last);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+}
+
+/* A thread may be started later. */
+static void map_without_a_thread_is_opened_later(void **state)
+{
+	uint32_t index;
+
+	(void)state;
+	no_threads = true;
+	index = add_process(PROCESSES + 1);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	perf_map_watcher_poll(watcher, index);
+	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
+	no_threads = false;
+	perf_map_watcher_poll(watcher, index);
+	wait_for_map(index);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
 
 /* A file that is not the map of a process counts, also when the process has ended. */
@@ -479,6 +627,10 @@ int main(void)
 		TEST(clock_that_is_set_drops_no_map),
 		TEST(replaced_map_is_the_newer_one),
 		TEST(limit_is_of_open_maps),
+		TEST(dropped_map_is_opened_when_there_is_room),
+		TEST(users_share_the_limit),
+		TEST(closed_map_of_ended_process_is_forgotten),
+		TEST(map_without_a_thread_is_opened_later),
 		TEST(rejected_files_are_counted),
 		TEST(rejected_file_may_be_replaced),
 		TEST(nothing_is_added_at_the_end),
