@@ -97,6 +97,7 @@ enum over_quota {
 struct worker {
 	size_t job;
 	struct slice slice;
+	size_t slice_index;
 	size_t share;
 	int64_t started; /* ms */
 	unsigned int slot; /* in batch->owners_seen */
@@ -138,6 +139,8 @@ struct batch {
 	bool slots_used[PROCESSES_MAX];
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
+	unsigned int worker_max; /* less than `processes` after a start has failed */
+	unsigned int processes; /* at a time */
 	pid_t *killed_openers; /* not reaped yet */
 	size_t killed_count, killed_capacity;
 	int64_t deadline; /* ms, of the batch */
@@ -273,6 +276,7 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 	*worker = (struct worker){
 		.job = slice->task,
 		.slice = *slice,
+		.slice_index = share->first,
 		.share = (size_t)(share - batch->shares),
 		.started = now_ms(),
 	};
@@ -356,6 +360,17 @@ static void remove_worker(struct batch *batch, struct worker *worker)
 	free(worker->strings);
 	free(worker->received);
 	*worker = batch->workers[--batch->worker_count];
+	batch->worker_max = batch->processes;
+}
+
+/*
+ * No worker can be started now. If others run, what they have (descriptors, memory, processes) is
+ * missing until one of them ends. Returns whether there are others.
+ */
+static bool await_end(struct batch *batch)
+{
+	batch->worker_max = batch->worker_count;
+	return batch->worker_count > 0;
 }
 
 /*
@@ -375,12 +390,28 @@ static void end_worker(struct batch *batch, struct worker *worker)
 	worker->idle_deadline = worker->deadline;
 }
 
+/* The process of a worker could not be forked: its slice is the next one of its share again. */
+static void repeat_slice(struct batch *batch, struct worker *worker)
+{
+	struct share *share = &batch->shares[worker->share];
+
+	batch->slices[worker->slice_index].next = share->first;
+	share->first = worker->slice_index;
+	remove_worker(batch, worker);
+	(void)await_end(batch);
+}
+
 static void report_end(struct batch *batch, struct worker *worker, bool exited)
 {
 	int status = WORKER_STATUS_UNKNOWN;
 
 	if (exited && !sandbox_worker_exited(worker->lifeline, &status))
 		return;
+	if (exited && status == WORKER_STATUS_UNKNOWN && batch->worker_count > 1 &&
+	    !worker->protocol_error) {
+		repeat_slice(batch, worker);
+		return;
+	}
 	report_failure(batch, worker, status);
 	remove_worker(batch, worker);
 }
@@ -899,7 +930,6 @@ static size_t count_unfinished(const struct batch *batch)
 
 static int run_batch(struct batch *batch)
 {
-	unsigned int processes = processes_max(batch->pool);
 	void *shared =
 		mmap(NULL, OWNERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int err;
@@ -910,13 +940,16 @@ static int run_batch(struct batch *batch)
 	err = prepare_tasks(batch);
 
 	if (!err)
-		err = prepare_slices(batch, processes);
+		err = prepare_slices(batch, batch->processes);
 	while (!err) {
-		struct share *share = batch->worker_count < processes ? choose_share(batch) : NULL;
+		struct share *share =
+			batch->worker_count < batch->worker_max ? choose_share(batch) : NULL;
 
-		if (share)
+		if (share) {
 			err = start_worker(batch, &batch->workers[batch->worker_count], share);
-		else if (batch->worker_count)
+			if (err && await_end(batch))
+				err = 0;
+		} else if (batch->worker_count)
 			err = poll_workers(batch);
 		else
 			break;
@@ -939,6 +972,7 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->jobs = jobs;
 	batch->count = count;
 	batch->strings = strings;
+	batch->processes = batch->worker_max = processes_max(pool);
 	batch->deadline = pool->options.timeout_s
 				  ? now_ms() + pool->options.timeout_s * MS_PER_SECOND
 				  : INT64_MAX;

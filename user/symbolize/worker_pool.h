@@ -44,9 +44,10 @@ struct string_table;
  * Symbolizes the addresses of all jobs; `strings` owns the strings of the results. The `lines`
  * callback is not called for an address without a symbol. A job that takes too long, or sends more
  * data than its addresses justify, ends with a problem and keeps the results received
- * before. Returns 0, also if the time-out of the options was over; -ENOMEM, another negative errno
- * value if no worker can be started (-EPIPE: their server has died), -EINTR if `stop` ended the run
- * and there is no `interrupted`, or the error that `lines` returned.
+ * before. If a worker can't be started, that waits until another one has ended. Returns 0, also if
+ * the time-out of the options was over; -ENOMEM, another negative errno value if no worker can be
+ * started (-EPIPE: their server has died), -EINTR if `stop` ended the run and there is no
+ * `interrupted`, or the error that `lines` returned.
  */
 int worker_pool_run(const struct worker_pool *pool, const struct worker_job *jobs, size_t count,
 		    struct string_table *strings);

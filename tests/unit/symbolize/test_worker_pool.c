@@ -8,8 +8,11 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -773,7 +776,7 @@ static void work_slowly(const int fds[])
 	send_bytes(fds, &end, sizeof(end));
 }
 
-static void send(const int fds[], uint32_t type, const void *bytes, size_t size)
+static void send_message(const int fds[], uint32_t type, const void *bytes, size_t size)
 {
 	const struct worker_message message = {type, (uint32_t)size};
 
@@ -791,7 +794,7 @@ static void send_lines(const int fds[], uint32_t index, uint32_t count,
 	memcpy(bytes, &head, sizeof(head));
 	for (uint32_t i = 0; i < count; i++)
 		memcpy(bytes + sizeof(head) + i * sizeof(*line), line, sizeof(*line));
-	send(fds, WORKER_LINES, bytes, sizeof(head) + count * sizeof(*line));
+	send_message(fds, WORKER_LINES, bytes, sizeof(head) + count * sizeof(*line));
 }
 
 /* What a worker sends after the string "f", for a job with two addresses. */
@@ -836,14 +839,14 @@ static void send_sequence(const int fds[])
 	memcpy(one, &head, sizeof(head));
 	memcpy(one + sizeof(head), &line, sizeof(line));
 	memset(text, 'x', sizeof(text));
-	send(fds, WORKER_STRING, "f", 1);
+	send_message(fds, WORKER_STRING, "f", 1);
 	switch (sequence) {
 	case VALID_LINE:
 		send_lines(fds, 0, 1, &line);
 		send_lines(fds, 1, 1, &line);
 		break;
 	case VALID_LONGEST_STRING:
-		send(fds, WORKER_STRING, text, WORKER_STRING_MAX);
+		send_message(fds, WORKER_STRING, text, WORKER_STRING_MAX);
 		send_lines(fds, 0, 1,
 			   &(struct worker_line){.function = 2, .system_name = 2, .file = 1});
 		break;
@@ -863,13 +866,13 @@ static void send_sequence(const int fds[])
 		send_lines(fds, 0, INLINE_DEPTH_MAX + 1, &line);
 		break;
 	case INVALID_SIZE_TOO_SMALL:
-		send(fds, WORKER_LINES, one, sizeof(one) - 2);
+		send_message(fds, WORKER_LINES, one, sizeof(one) - 2);
 		break;
 	case INVALID_SIZE_TOO_LARGE:
-		send(fds, WORKER_LINES, one, sizeof(one));
+		send_message(fds, WORKER_LINES, one, sizeof(one));
 		break;
 	case INVALID_NO_HEAD:
-		send(fds, WORKER_LINES, one, sizeof(head) - 1);
+		send_message(fds, WORKER_LINES, one, sizeof(head) - 1);
 		break;
 	case INVALID_FUNCTION:
 		send_lines(fds, 0, 1, &(struct worker_line){.function = 2, .system_name = 1});
@@ -888,21 +891,21 @@ static void send_sequence(const int fds[])
 		send_lines(fds, 0, 1, &(struct worker_line){.system_name = 1});
 		break;
 	case INVALID_STRING_TOO_LONG:
-		send(fds, WORKER_STRING, text, WORKER_STRING_MAX + 1);
+		send_message(fds, WORKER_STRING, text, WORKER_STRING_MAX + 1);
 		break;
 	case INVALID_TYPE:
-		send(fds, WORKER_END + 1, "", 0);
+		send_message(fds, WORKER_END + 1, "", 0);
 		break;
 	case INVALID_END:
-		send(fds, WORKER_END, "x", 1);
+		send_message(fds, WORKER_END, "x", 1);
 		break;
 	case INVALID_AFTER_THE_END:
-		send(fds, WORKER_END, "", 0);
-		send(fds, WORKER_STRING, "g", 1);
+		send_message(fds, WORKER_END, "", 0);
+		send_message(fds, WORKER_STRING, "g", 1);
 		break;
 	case INVALID_UNWANTED_PROGRESS:
-		send(fds, WORKER_PROGRESS, &(struct worker_progress){1, 2},
-		     sizeof(struct worker_progress));
+		send_message(fds, WORKER_PROGRESS, &(struct worker_progress){1, 2},
+			     sizeof(struct worker_progress));
 		break;
 	case INVALID_MESSAGE_TOO_LONG:
 		send_bytes(fds, &too_long, sizeof(too_long));
@@ -911,20 +914,21 @@ static void send_sequence(const int fds[])
 	case SEQUENCE_COUNT:
 		_exit(1);
 	}
-	send(fds, WORKER_END, "", 0);
+	send_message(fds, WORKER_END, "", 0);
 }
 
 static void send_progress_once(const int fds[])
 {
-	send(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7}, sizeof(struct worker_progress));
-	send(fds, WORKER_END, "", 0);
+	send_message(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7},
+		     sizeof(struct worker_progress));
+	send_message(fds, WORKER_END, "", 0);
 }
 
 static void send_short_progress(const int fds[])
 {
-	send(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7},
-	     sizeof(struct worker_progress) - 1);
-	send(fds, WORKER_END, "", 0);
+	send_message(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7},
+		     sizeof(struct worker_progress) - 1);
+	send_message(fds, WORKER_END, "", 0);
 }
 
 /* 4 MB, of which the parent keeps 4 KB. */
@@ -934,8 +938,8 @@ static void repeat_a_string(const int fds[])
 
 	memset(text, 'x', sizeof(text));
 	for (size_t i = 0; i < 1000; i++)
-		send(fds, WORKER_STRING, text, sizeof(text));
-	send(fds, WORKER_END, "", 0);
+		send_message(fds, WORKER_STRING, text, sizeof(text));
+	send_message(fds, WORKER_END, "", 0);
 }
 
 static const struct {
@@ -1802,6 +1806,117 @@ static void descriptors_may_run_out(void **state)
 	assert_true(more > 5);
 }
 
+/* With what is enough for one worker, there is one at a time. */
+static void worker_that_cannot_be_started_waits_for_others(void **state)
+{
+	enum { FILES = 6 };
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+	struct rlimit saved, limit;
+	int err = -EMFILE;
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++)
+		jobs[i] = (struct worker_job){.path = path,
+					      .build_id = "",
+					      .addresses = &outer,
+					      .count = 1,
+					      .open = open_path,
+					      .arg = (char *)path};
+	pool.processes = 3;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &saved), 0);
+	limit = saved;
+	for (limit.rlim_cur = 3; err == -EMFILE; limit.rlim_cur++) {
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		err = run_pool(&pool, jobs, 1);
+	}
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	for (size_t i = 0; i < FILES; i++) {
+		assert_int_equal(results[i].calls, 1);
+		assert_string_equal(results[i].problem, "");
+	}
+	/* One less is not enough for any. */
+	limit.rlim_cur -= 2;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(run_pool(&pool, jobs, FILES), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &saved), 0);
+}
+
+/* Shared with the server and the openers. */
+static struct {
+	unsigned int until_failure; /* forks of the server, with the one that fails; 0: none does */
+	atomic_bool is_noticed; /* by the pool */
+} * forks;
+static pid_t pid_of_test;
+
+/* Replaces libc's function. */
+pid_t fork(void)
+{
+	pid_t (*real)(void);
+
+	if (getpid() != pid_of_test && forks->until_failure && !--forks->until_failure) {
+		errno = EAGAIN;
+		return -1;
+	}
+	*(void **)&real = dlsym(RTLD_NEXT, "fork");
+	return real();
+}
+
+/* Replaces libc's function, which reads the status of a worker: there is none without a process. */
+ssize_t recv(int fd, void *bytes, size_t size, int flags)
+{
+	ssize_t got = syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
+
+	if (got == 0)
+		atomic_store(&forks->is_noticed, true);
+	return got;
+}
+
+static int open_when_noticed(void *path, unsigned int candidate, struct error *error)
+{
+	while (!atomic_load(&forks->is_noticed))
+		sched_yield();
+	return open_path(path, candidate, error);
+}
+
+static void worker_that_cannot_be_forked_waits_for_others(void **state)
+{
+	enum { FILES = 5 };
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+	char paths[FILES][32];
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
+		jobs[i] = (struct worker_job){.path = paths[i],
+					      .build_id = "",
+					      .addresses = &outer,
+					      .count = 1,
+					      .open = i ? open_path : open_when_noticed,
+					      .arg = (char *)path};
+	}
+	pool.processes = 2;
+	forks->until_failure = 2;
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	assert_int_equal(forks->until_failure, 0);
+	for (size_t i = 0; i < FILES; i++) {
+		assert_int_equal(results[i].calls, 1);
+		assert_string_equal(results[i].problem, "");
+	}
+	/* No other one runs that could end. */
+	pool.processes = 1;
+	forks->until_failure = 1;
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_string_not_equal(results[0].problem, "");
+	assert_int_equal(results[1].calls, 1);
+}
+
 static int return_error(void *arg, size_t job, size_t index, const struct source_line *lines,
 			size_t count)
 {
@@ -1833,7 +1948,11 @@ static void error_of_lines_callback_ends_the_run(void **state)
 
 static int start_server(void **state)
 {
-	return make_sandbox(state) || sandbox_server_start(&server, worker_of_test, NULL);
+	forks = mmap(NULL, sizeof(*forks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	pid_of_test = getpid();
+	return forks == MAP_FAILED || make_sandbox(state) ||
+	       sandbox_server_start(&server, worker_of_test, NULL);
 }
 
 static int stop_server(void **state)
@@ -1882,6 +2001,8 @@ int main(void)
 		cmocka_unit_test(file_with_many_addresses_is_read_in_parts),
 		cmocka_unit_test(all_places_of_workers_may_be_taken),
 		cmocka_unit_test(descriptors_may_run_out),
+		cmocka_unit_test(worker_that_cannot_be_started_waits_for_others),
+		cmocka_unit_test(worker_that_cannot_be_forked_waits_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, start_server, stop_server);
