@@ -24,6 +24,11 @@ void file_ids_clear(struct file_ids *ids)
 	*ids = (struct file_ids){0};
 }
 
+size_t file_ids_bytes(const struct file_ids *ids)
+{
+	return ids->capacity * sizeof(*ids->items) + ids->by_id.capacity * HASH_SLOT_SIZE;
+}
+
 static bool is_id(const void *items, uint32_t index, const void *id)
 {
 	return ((const struct file_id *)items)[index].id == *(const uint64_t *)id;

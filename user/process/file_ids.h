@@ -27,6 +27,9 @@ struct file_ids {
 
 void file_ids_clear(struct file_ids *ids);
 
+/* Returns the bytes of memory of the table. */
+size_t file_ids_bytes(const struct file_ids *ids);
+
 /* Returns the index of the file of an id, or FILE_NONE. */
 uint32_t file_ids_find(const struct file_ids *ids, uint64_t id);
 

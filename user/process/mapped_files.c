@@ -88,6 +88,7 @@ struct mapped_files {
 	struct file_source source;
 	struct file_entry **list; /* by index; NULL: free */
 	size_t count, capacity;
+	size_t entries_bytes; /* of the entries, with what they own */
 	uint32_t *free_list; /* free indices */
 	size_t free_count, free_capacity;
 	struct hash identities; /* indices of `list` */
@@ -185,10 +186,21 @@ static void close_table_fd(struct file_entry *entry)
 	entry->table_fd = -1;
 }
 
+static size_t text_bytes(const struct file_entry *entry)
+{
+	return entry->text ? strlen(entry->file.path) + strlen(entry->file.build_id) + 2 : 0;
+}
+
+static size_t problem_bytes(const struct file_entry *entry)
+{
+	return entry->own_problem ? strlen(entry->own_problem) + 1 : 0;
+}
+
 static void free_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	close_kept(files, entry);
 	close_table_fd(entry);
+	files->entries_bytes -= sizeof(*entry) + text_bytes(entry) + problem_bytes(entry);
 	free(entry->own_problem);
 	free(entry->text);
 	free(entry);
@@ -244,7 +256,8 @@ bool mapped_files_have_symbols(const struct mapped_files *files)
 }
 
 /* Sets path and build ID. Returns 0 or -ENOMEM. */
-static int set_text(struct file_entry *entry, const char *path, const char *build_id)
+static int set_text(struct mapped_files *files, struct file_entry *entry, const char *path,
+		    const char *build_id)
 {
 	size_t size = strlen(path) + 1;
 	char *text = malloc(size + strlen(build_id) + 1);
@@ -253,10 +266,12 @@ static int set_text(struct file_entry *entry, const char *path, const char *buil
 		return -ENOMEM;
 	memcpy(text, path, size);
 	strcpy(text + size, build_id);
+	files->entries_bytes -= text_bytes(entry);
 	free(entry->text);
 	entry->text = text;
 	entry->file.path = text;
 	entry->file.build_id = text + size;
+	files->entries_bytes += text_bytes(entry);
 	return 0;
 }
 
@@ -275,6 +290,13 @@ static uint32_t new_index(struct mapped_files *files)
 	return (uint32_t)files->count++;
 }
 
+size_t mapped_files_bytes(const struct mapped_files *files)
+{
+	return files->entries_bytes + files->capacity * sizeof(*files->list) +
+	       files->free_capacity * sizeof(*files->free_list) +
+	       files->identities.capacity * HASH_SLOT_SIZE + file_ids_bytes(&files->ids);
+}
+
 static struct file_entry *add_entry(struct mapped_files *files)
 {
 	struct file_entry *entry = calloc(1, sizeof(*entry));
@@ -288,6 +310,7 @@ static struct file_entry *add_entry(struct mapped_files *files)
 	entry->table_fd = -1;
 	entry->file = (struct mapped_file){index, "", "", ""};
 	files->list[index] = entry;
+	files->entries_bytes += sizeof(*entry);
 	return entry;
 }
 
@@ -327,7 +350,7 @@ static int announce(struct mapped_files *files, struct file_entry *entry,
 		    const struct file_entry *key)
 {
 	uint32_t hash = identity_hash(key);
-	int err = set_text(entry, key->file.path, key->file.build_id);
+	int err = set_text(files, entry, key->file.path, key->file.build_id);
 
 	if (!err)
 		err = hash_add(&files->identities, hash, entry->file.index);
@@ -568,7 +591,7 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 	read_vdso_build_id(header, build_id);
 	fd = copy_vdso(header);
 	vdso = fd >= 0 ? add_entry(files) : NULL;
-	if (!vdso || set_text(vdso, VDSO, build_id)) {
+	if (!vdso || set_text(files, vdso, VDSO, build_id)) {
 		if (vdso)
 			forget_entry(files, vdso);
 		if (fd >= 0)
@@ -744,15 +767,17 @@ static void bound_kept(struct mapped_files *files)
 
 /* Results of the threads */
 
-static void set_problem(struct file_entry *entry, const char *text)
+static void set_problem(struct mapped_files *files, struct file_entry *entry, const char *text)
 {
 	char *problem = strdup(text);
 
 	if (!problem)
 		return;
+	files->entries_bytes -= problem_bytes(entry);
 	free(entry->own_problem);
 	entry->own_problem = problem;
 	entry->file.problem = problem;
+	files->entries_bytes += problem_bytes(entry);
 }
 
 static void clear_problem(struct file_entry *entry)
@@ -843,7 +868,7 @@ static void finish_open(struct mapped_files *files, struct file_entry *entry, st
 	entry->state = job->err == -ETIMEDOUT ? FILE_HUNG : FILE_OPENED;
 	release_kernel_file(files, entry);
 	if (job->err) {
-		set_problem(entry, job->problem.text);
+		set_problem(files, entry, job->problem.text);
 		return;
 	}
 	entry->owner = job->owner.uid;
@@ -1059,10 +1084,9 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
 {
 	struct file_entry *entry = file_entry(file);
 
-	(void)files;
 	/* Without memory, it stays unknown. */
 	if (!*file->build_id)
-		set_text(entry, file->path, build_id);
+		set_text(files, entry, file->path, build_id);
 }
 
 uint32_t mapped_file_owner(const struct mapped_file *file)

@@ -85,6 +85,9 @@ int mapped_files_save(struct mapped_files *files, const char *directory,
 void mapped_files_skip_symbols(struct mapped_files *files);
 bool mapped_files_have_symbols(const struct mapped_files *files);
 
+/* Returns the bytes of memory of the table, without copies of files. */
+size_t mapped_files_bytes(const struct mapped_files *files);
+
 /* Adds the record of a file. Returns 0 or -ENOMEM. */
 int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *record);
 

@@ -367,7 +367,10 @@ static int watch(struct collector *collector, int64_t now)
 	if (now >= collector->next_watch) {
 		mapped_files_watch(collector->files);
 		collector->other_bytes = address_spaces_bytes(collector->spaces) +
-					 sample_queue_bytes(collector->queue);
+					 sample_queue_bytes(collector->queue) +
+					 mapped_files_bytes(collector->files);
+		if (collector->tables)
+			collector->other_bytes += unwind_tables_list_bytes(collector->tables);
 		if (collector->copies)
 			collector->other_bytes += stack_copies_bytes(collector->copies);
 		if (collector->verification)

@@ -42,7 +42,7 @@ struct collector {
 	size_t memory; /* bytes for all of these; 0: no limit */
 	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
 	int64_t next_watch; /* ns: when to look for files that hang, and at `other_bytes` */
-	size_t other_bytes; /* of spaces and queue, at the last look */
+	size_t other_bytes; /* of spaces, queue and files, at the last look */
 	size_t bound_at; /* bytes in use from which on memory is bounded next */
 };
 

@@ -682,3 +682,9 @@ size_t unwind_tables_bytes(const struct unwind_tables *tables)
 {
 	return tables->bytes;
 }
+
+size_t unwind_tables_list_bytes(const struct unwind_tables *tables)
+{
+	return tables->capacity * sizeof(*tables->list) +
+	       tables->waiting_capacity * sizeof(*tables->waiting);
+}

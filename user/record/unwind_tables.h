@@ -96,4 +96,7 @@ const char *unwind_tables_refusal(const struct unwind_tables *tables);
 /* Returns the bytes of memory of the tables that are kept. */
 size_t unwind_tables_bytes(const struct unwind_tables *tables);
 
+/* Returns the bytes of memory of what is known of each file, in addition to the tables. */
+size_t unwind_tables_list_bytes(const struct unwind_tables *tables);
+
 #endif

@@ -528,6 +528,56 @@ static void files_of_ended_processes_are_forgotten(void **state)
 	assert_symbol(held, "held");
 }
 
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* What the table says that it takes is what the heap has given, and it gives it back. */
+static void memory_of_the_table_is_known(void **state)
+{
+	const size_t before = mapped_files_bytes(mapped);
+	const size_t heap = __sanitizer_get_current_allocated_bytes();
+	static union any_file any;
+	size_t used, empty;
+
+	(void)state;
+	write_text(in_sandbox("a"), "text");
+	fake_file_record(&files, in_sandbox("a"), &any);
+	memset(any.file.path, 'x', STACKBEAT_PATH_MAX - 1);
+	for (uint64_t id = 2; id < 1000; id++) {
+		any.file.file = id;
+		any.file.inode = id;
+		any.file.path[id] = '\0';
+		assert_int_equal(mapped_files_add(mapped, &any.file), 0);
+		any.file.path[id] = 'x';
+		if (id % 2)
+			mapped_file_set_build_id(mapped, mapped_files_get(mapped, id), "abcdef");
+		/* Again, by another id. */
+		assert_non_null(mapped_files_get(mapped, 5000 + id));
+	}
+	used = mapped_files_bytes(mapped) - before;
+	assert_true(used > 998 * 500);
+	assert_int_equal(__sanitizer_get_current_allocated_bytes() - heap, used);
+	for (int i = 0; i < 100; i++)
+		mapped_files_sweep(mapped);
+	empty = mapped_files_bytes(mapped) - before;
+	assert_true(empty < used / 5);
+	assert_int_equal(__sanitizer_get_current_allocated_bytes() - heap, empty);
+}
+
+/* The reason why a file can't be opened is a part of it. */
+static void memory_of_problems_is_known(void **state)
+{
+	struct mapped_file *file = announce(build("a.so", "a", "0x0102"), "\1\2", 2);
+	const size_t before = mapped_files_bytes(mapped);
+
+	(void)state;
+	files.refuse = true;
+	run("rm %s", in_sandbox("a.so"));
+	request(file);
+	mapped_files_finish(mapped);
+	assert_int_not_equal(strlen(file->problem), 0);
+	assert_int_equal(mapped_files_bytes(mapped) - before, strlen(file->problem) + 1);
+}
+
 static void released_file_is_forgotten(void **state)
 {
 	struct mapped_file *file = announce(build("a.so", "a", "0x0102"), "\1\2", 2);
@@ -1003,6 +1053,8 @@ int main(void)
 		TEST(unmapped_file_is_replaced_by_a_copy),
 		TEST(mapped_and_deleted_files_are_not_copied),
 		TEST(files_of_ended_processes_are_forgotten),
+		TEST(memory_of_the_table_is_known),
+		TEST(memory_of_problems_is_known),
 		TEST(released_file_is_forgotten),
 		TEST(abandoned_files_are_not_opened),
 		TEST(file_that_hangs_costs_its_own_symbols_only),

@@ -463,6 +463,24 @@ static void mappings_do_not_make_windows(void **state)
 	assert_true(collector_take_is_due(&collector));
 }
 
+/* The list of mapped files is a part of the budget. */
+static void files_take_memory(void **state)
+{
+	size_t before, files;
+
+	(void)state;
+	collector_limit_memory(&collector, 16 << 20, true);
+	drain();
+	before = collector.other_bytes;
+	files = mapped_files_bytes(collector.files);
+	for (uint64_t id = 1; id <= 2000; id++)
+		fake_put_file(id);
+	drain();
+	files = mapped_files_bytes(collector.files) - files;
+	assert_true(files > 2000 * 100);
+	assert_true(collector.other_bytes >= before + files);
+}
+
 /* A window counts the files that it holds, and releases those of stacks that were merged. */
 static void reduced_window_holds_no_other_files(void **state)
 {
@@ -499,6 +517,7 @@ int main(void)
 		TEST(budget_is_kept_while_metadata_is_pending),
 		TEST(mappings_do_not_cost_all_stacks),
 		TEST(mappings_do_not_make_windows),
+		TEST(files_take_memory),
 		TEST(reduced_window_holds_no_other_files),
 	};
 

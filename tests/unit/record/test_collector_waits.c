@@ -15,6 +15,7 @@
 #include "lib/clock.h"
 #include "pprof/labels.h"
 #include "pprof/profile.h"
+#include "process/mapped_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
@@ -362,6 +363,30 @@ static void tables_without_copies_are_not_kept(void **state)
 	finish();
 }
 
+/* What is known of the tables of files is a part of the budget, as the list of the files is. */
+static void list_of_tables_takes_memory(void **state)
+{
+	const struct collector_unwinding unwinding = {.sandbox = worker_server(), .max_depth = 100};
+	size_t before, lists;
+
+	(void)state;
+	assert_int_equal(collector_use_tables(&collector, &unwinding, &error), 0);
+	collector.next_watch = 0;
+	drain();
+	before = collector.other_bytes;
+	lists = mapped_files_bytes(collector.files) + unwind_tables_list_bytes(collector.tables);
+	for (uint64_t id = 1; id <= 1000; id++)
+		fake_put_file(id);
+	drain();
+	collector.next_watch = 0;
+	drain();
+	lists = mapped_files_bytes(collector.files) + unwind_tables_list_bytes(collector.tables) -
+		lists;
+	/* The two that are being opened may get their problems at any time. */
+	assert_true(lists > 1000 * 64);
+	assert_in_range(collector.other_bytes - before, lists - 4096, lists + 4096);
+}
+
 /* A copy beyond those that the unwinder needs is for the second opinion. */
 static void extra_copies_are_verified(void **state)
 {
@@ -395,6 +420,7 @@ int main(void)
 		TEST(metadata_that_never_arrives_ends_with_a_warning),
 		TEST(copies_are_waited_for),
 		TEST(tables_without_copies_are_not_kept),
+		TEST(list_of_tables_takes_memory),
 		TEST(extra_copies_are_verified),
 	};
 

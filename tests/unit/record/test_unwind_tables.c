@@ -272,6 +272,25 @@ static bool has_message(const struct fixture *fixture, const char *text)
 	return false;
 }
 
+/* Of all files that were reported, whether they have tables or not. */
+static void memory_of_the_list_is_known(void **state)
+{
+	const unsigned int count = 1000, entry = 64;
+	struct fixture *fixture = *state;
+	const size_t before = unwind_tables_list_bytes(fixture->tables);
+	union any_file any;
+
+	assert_in_range(before, 1, count * entry / 2);
+	write_text(in_sandbox("file"), "text");
+	fake_file_record(&fixture->files, in_sandbox("file"), &any);
+	for (unsigned int i = 0; i < count; i++) {
+		any.file.file = any.file.inode = FILES + 1 + i;
+		assert_int_equal(mapped_files_add(fixture->mapped, &any.file), 0);
+	}
+	assert_in_range(unwind_tables_list_bytes(fixture->tables), count * entry,
+			4 * count * entry);
+}
+
 static void all_files_get_tables(void **state)
 {
 	struct fixture *fixture = *state;
@@ -840,6 +859,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_files_get_tables),
+		TEST(memory_of_the_list_is_known),
 		TEST(number_of_workers_is_limited),
 		TEST(urgent_files_come_first),
 		TEST(memory_is_limited),
