@@ -298,7 +298,8 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_add
 	if (!space)
 		return -ENOMEM;
 	if (!space->announced) {
-		if (*record->cgroup_path) {
+		/* It may be there after an attempt that lacked memory. */
+		if (*record->cgroup_path && !space->cgroup_path) {
 			space->cgroup_path = strdup(record->cgroup_path);
 			if (!space->cgroup_path)
 				return -ENOMEM;
