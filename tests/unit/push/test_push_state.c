@@ -16,13 +16,14 @@
 
 static const char *path;
 
-/* A program that another thread starts gets no file. */
+/* A program that another thread starts gets no file. (gcov opens others, after the tests.) */
 __attribute__((visibility("hidden"))) int open(const char *name, int flags, ...)
 {
 	mode_t mode = 0;
 	va_list args;
 
-	assert_int_not_equal(flags & O_CLOEXEC, 0);
+	if (!strncmp(name, sandbox, strlen(sandbox)))
+		assert_int_not_equal(flags & O_CLOEXEC, 0);
 	if (flags & O_CREAT) {
 		va_start(args, flags);
 		mode = va_arg(args, mode_t);
