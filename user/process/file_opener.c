@@ -31,7 +31,7 @@ struct runner {
 	/* When watch_job() last saw progress, and how much. */
 	int64_t seen_at; /* ns */
 	uint64_t seen_progress;
-	/* The same at the begin of the job. */
+	/* The same when the job began. */
 	int64_t begun_at;
 	uint64_t begun_progress;
 	bool given_up; /* it hangs: another thread has its place */

@@ -27,8 +27,11 @@ struct sandbox_server;
 
 /* Seconds without progress after which a file is given up. */
 #define FILE_OPENER_TIMEOUT_S 5u
-/* Bytes a second that a copy has to have on average, beyond these seconds. */
-#define FILE_OPENER_RATE_MIN (256u << 10)
+/*
+ * Bytes a second that a copy must have on average, beyond these seconds: low, as the thread that
+ * copies has idle priority, and the machine may be busy.
+ */
+#define FILE_OPENER_RATE_MIN (16u << 10)
 /* file_opener_finish() waits for this many times these seconds. */
 #define FILE_OPENER_FINISH_FACTOR 10u
 /* The same of a thread at idle priority, which may have to wait for a CPU. */

@@ -1005,7 +1005,6 @@ static void sweep_entry(struct mapped_files *files, struct file_entry *entry)
 
 	if (entry->state == FILE_HUNG)
 		try_again(files, entry);
-
 	if (entry->unmarked_sweeps < SWEEPS_FORGOTTEN)
 		entry->unmarked_sweeps++;
 	if (is_unmapped && entry->state == FILE_UNTOUCHED)
