@@ -482,18 +482,16 @@ int collector_take_last(struct collector *collector, struct window *taken, struc
 	uint64_t missing = stack_table_fold_last(collector->stacks);
 	struct perf_map_fd *maps;
 	size_t count;
-	int err;
+	int err = address_spaces_take_perf_maps(collector->spaces, true, &maps, &count);
 
 	*taken = collector->window;
 	collector->window = (struct window){0};
+	if (!err)
+		window_set_perf_maps(taken, maps, count);
 	if (missing)
 		return error_set(error, ENOMEM, "out of memory: %" PRIu64 " samples are missing",
 				 missing);
-	err = address_spaces_take_perf_maps(collector->spaces, true, &maps, &count);
-	if (err)
-		return error_errno(error, -err, "names of JIT code are missing");
-	window_set_perf_maps(taken, maps, count);
-	return 0;
+	return err ? error_errno(error, -err, "symbols of JIT code are missing") : 0;
 }
 
 int collector_peek(struct collector *collector, struct window **window, struct error *error)

@@ -33,7 +33,7 @@ struct recorder_config {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
 						 tables and `save_binaries` */
 	char **command; /* NULL-terminated; NULL: none */
-	const struct signal_handling *command_signals;
+	const struct signal_handling *command_signals; /* of the command */
 	/*
 	 * A file descriptor that wakes the recorder when it is readable, or -1. `stop_requested` is
 	 * called after each drain, and ends the recording when it returns true.
