@@ -6,7 +6,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "pprof/profile.h"
-#include "pprof/profile_select.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
 #include "report/text_report.h"
