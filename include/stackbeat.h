@@ -192,8 +192,8 @@
  *	ioctl(fd, STACKBEAT_IOC_FILE_RELEASE, &file);
  *
  * `file` is a __u64, the id in the records. STACKBEAT_IOC_FILE_OPEN returns a new
- * read-only, close-on-exec file descriptor, opened with the credentials of the
- * session's opener. It fails with
+ * read-only, close-on-exec, nonblocking file descriptor, opened with the credentials
+ * of the session's opener. It fails with
  *	ENOENT	there is no file with this id, or it was released
  *	EACCES	the opener may not read the file; or, in a restricted session, may not
  *		search a directory on its path; or the file never had a name (memfd,
