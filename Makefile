@@ -77,8 +77,9 @@ $(B)/unit/steps.o: tests/unit/steps.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(WARNINGS) -MMD -MP -c -o $@ $<
 
-# flamegraph.c embeds the script and the style sheet.
-$(B)/user/report/flamegraph.o $(B)/unit/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
+# Objects that embed scripts and style sheets (lib/embed.h).
+$(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/report/flamegraph.o): $(wildcard user/report/*.js user/report/*.css)
+$(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/serve/web_page.o): $(wildcard user/serve/*.html user/serve/*.js user/serve/*.css)
 
 # An archive: a test links only the objects that it uses.
 $(B)/unit/user.a: $(UNIT_OBJECTS) $(B)/unit/steps.o $(PROTO).o
@@ -100,6 +101,12 @@ $(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/
 
 # For tests/interop/names (correctness) and tests/bench/symbols (speed).
 $(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
+
+# For tests/interop/web.
+$(B)/web/serve_store: tests/interop/web/serve_store.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -128,8 +135,6 @@ $(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CPPFLAGS) $(CHECKS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
-
-$(B)/fuzz/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
 $(B)/fuzz/user.a: $(FUZZ_OBJECTS) $(PROTO).o
 	$(call say,AR,$@)
@@ -306,6 +311,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/browser
+		$(B)/matrix $(B)/mutants $(B)/browser $(B)/web
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

@@ -153,6 +153,35 @@ def a_crash_of_the_http_process_loses_no_samples():
 
 
 @test
+def page_has_its_data():
+    start("sh", "-c", BUSY)
+    server = Server("-F", 49)
+    before = time.time()
+    server.profile("seconds=2")
+    response, body = server.get("/")
+    check_equal(response.getheader("Content-Type"), "text/html; charset=utf-8", "type of the page")
+    for path in re.findall(rb'(?:src|href)="(/page[^"]*)"', body):
+        check_equal(server.get(path.decode())[0].status, 200, f"status of {path}")
+
+    def timeline():
+        response, body = server.get(f"/api/timeline?from={int(before) - 20}&until={int(before) + 1000}&steps=51")
+        check_equal(response.status, 200, f"status of the timeline: {body[:200]}")
+        return {entry.get("service"): entry for entry in json.loads(body)["services"]}
+
+    wait_until(lambda: "sh" in timeline(), "a window in the store")
+    entry = timeline()["sh"]
+    check_equal(sum(entry["steps"]), entry["cpu_ns"], "sum of the steps")
+    response, body = server.get(f"/api/profile?from={int(before) - 20}&until={int(before) + 1000}&service=sh&format=flamegraph"
+                                f"&group=comm&base_service=kernel")
+    # The kernel may have no samples in this time: all is an increase then.
+    check_equal(response.status, 200, f"status of the flame graph: {body[:200]}")
+    check(b"<title>sh, compared with kernel</title>" in body, f"flame graph {body[:200]}")
+    response, body = server.get(f"/api/profile?until={int(before) - 86400}&from=1&format=flamegraph")
+    check_equal((response.status, body.count(b"\n")), (404, 1), f"no flame graph: {body[:200]}")
+    server.stop()
+
+
+@test
 def other_addresses_are_refused():
     run("ip", "link", "set", "lo", "up")
     directory = temporary_directory()

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/embed.h"
 #include "lib/utf8.h"
 #include "report/call_tree.h"
 #include "report/short_name.h"
@@ -31,12 +32,6 @@
 #define SHADES 8
 #define CHANGES 5 /* shades of an increase, and of a decrease */
 #define NANOSECONDS 1000000000
-
-/* Embeds a file of the source tree in the program, with a NUL at the end. */
-#define EMBED(symbol, path)                                                                        \
-	extern const char(symbol)[];                                                               \
-	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path "\"\n.byte "                 \
-		"0\n.popsection\n")
 
 EMBED(flamegraph_css, "user/report/flamegraph.css");
 EMBED(flamegraph_js, "user/report/flamegraph.js");

@@ -452,6 +452,12 @@
 			// A document without a URL of its own has no history.
 		}
 		show();
+		publish();
+	}
+
+	// For a page that has the flame graph in a frame: its address has the state, too.
+	function publish() {
+		window.dispatchEvent(new CustomEvent("stackbeat:state", { detail: fragment() }));
 	}
 
 	function readFragment() {
@@ -459,6 +465,7 @@
 		for (const key in state)
 			state[key] = parameters.get(key) || "";
 		show();
+		publish();
 	}
 
 	let shown = {};
@@ -1189,5 +1196,7 @@
 
 	document.replaceChild(page, picture);
 	readFragment();
-	graph.focus({ preventScroll: true });
+	// In a frame, the page around it keeps the focus.
+	if (window.parent === window)
+		graph.focus({ preventScroll: true });
 })();

@@ -20,14 +20,19 @@
 #include "pprof/profile.h"
 #include "pprof/profile_select.h"
 #include "pprof/service.h"
+#include "report/flamegraph.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
 #include "serve/profile_job.h"
 #include "serve/request.h"
+#include "serve/timeline.h"
 #include "store/merge.h"
 
 /* Bounds the merges after one window; the rest follows after the next one. */
 #define MERGES_MAX 16u
+
+/* Services of a timeline; the others are one. */
+#define TIMELINE_SERVICES_MAX 30u
 
 /* A profile that is being put together. */
 struct sum {
@@ -94,15 +99,38 @@ static FILE *open_stream(int file, struct error *error)
 	return out;
 }
 
-static int write_sum(struct sum *sum, enum request_format format, int file, struct error *error)
+static int print_flamegraph(const struct sum *sum, const struct sum *base,
+			    const struct request *request, FILE *out, struct error *error)
+{
+	const char *service = request->selection.service;
+	struct flamegraph_options options = {
+		.group = request->group,
+		.base = base ? base->profile : NULL,
+	};
+	char title[256];
+
+	if (base && request->base_service != service)
+		snprintf(title, sizeof(title), "%s, compared with %s",
+			 service ? service : "all services", request->base_service);
+	else
+		snprintf(title, sizeof(title), "%s", service ? service : "all services");
+	options.title = title;
+	return flamegraph_write(sum->profile, &options, out, NULL, error);
+}
+
+/* `base`: NULL: none. */
+static int write_sum(struct sum *sum, struct sum *base, const struct request *request, int file,
+		     struct error *error)
 {
 	int err = sum_finish(sum);
 	size_t type;
 	FILE *out;
 
+	if (!err && base)
+		err = sum_finish(base);
 	if (err)
 		return error_errno(error, -err, "can't merge profiles");
-	if (format == REQUEST_PPROF)
+	if (request->format == REQUEST_PPROF)
 		return pprof_write_fd(sum->profile, file, "the answer", error);
 	err = profile_find_type(sum->profile, NULL, &type, error);
 	if (err)
@@ -110,11 +138,17 @@ static int write_sum(struct sum *sum, enum request_format format, int file, stru
 	out = open_stream(file, error);
 	if (!out)
 		return -errno;
-	err = format == REQUEST_FOLDED ? print_folded(sum->profile, type, out)
-				       : print_speedscope(sum->profile, type, out);
+	if (request->format == REQUEST_FLAMEGRAPH) {
+		err = print_flamegraph(sum, base, request, out, error);
+	} else {
+		err = request->format == REQUEST_FOLDED ? print_folded(sum->profile, type, out)
+							: print_speedscope(sum->profile, type, out);
+		if (err)
+			error_errno(error, -err, "can't write the answer");
+	}
 	if (err) {
 		fclose(out);
-		return error_errno(error, -err, "can't write the answer");
+		return err;
 	}
 	return end_stream(out, error);
 }
@@ -166,7 +200,7 @@ int answer_slices(const struct slice_file *slices, size_t count, const struct re
 	if (!err)
 		err = add_slices(&sum, slices, count, error);
 	if (!err)
-		err = write_sum(&sum, request->format, out, error);
+		err = write_sum(&sum, NULL, request, out, error);
 	profile_free(sum.profile);
 	return err;
 }
@@ -219,22 +253,38 @@ static int add_window(const struct profile *profile, const struct window_name *n
 	return err;
 }
 
-int answer_range(const char *store, const struct request *request, int out, struct error *error)
+/* Initializes `sum`; its profile is to be freed in any case. */
+static int sum_range(struct sum *sum, const char *store, int64_t from_us, int64_t until_us,
+		     const struct profile_selection *selection, struct error *error)
 {
 	struct store_query query;
-	struct sum sum;
-	int err = sum_init(&sum, &request->selection);
+	int err = sum_init(sum, selection);
 
 	if (err)
 		return error_errno(error, -err, "can't merge windows");
-	err = store_query(store, request->from_us, request->until_us, request->selection.service,
-			  add_window, &sum, &query, error);
+	err = store_query(store, from_us, until_us, selection->service, add_window, sum, &query,
+			  error);
 	if (!err && query.unreadable)
-		profile_comment(sum.profile, "windows that could not be read: %zu",
+		profile_comment(sum->profile, "windows that could not be read: %zu",
 				query.unreadable);
+	return err;
+}
+
+int answer_range(const char *store, const struct request *request, int out, struct error *error)
+{
+	struct profile_selection selection = request->selection;
+	struct sum sum, base = {.profile = NULL};
+	int err = sum_range(&sum, store, request->from_us, request->until_us, &request->selection,
+			    error);
+
+	selection.service = request->base_service;
+	if (!err && request->has_base)
+		err = sum_range(&base, store, request->base_from_us, request->base_until_us,
+				&selection, error);
 	if (!err)
-		err = write_sum(&sum, request->format, out, error);
+		err = write_sum(&sum, request->has_base ? &base : NULL, request, out, error);
 	profile_free(sum.profile);
+	profile_free(base.profile);
 	return err;
 }
 
@@ -282,6 +332,55 @@ int answer_windows(const char *path, const struct request *request, int out, str
 	if (!err)
 		err = write_json(array, out, error);
 	json_object_put(array);
+	return err;
+}
+
+static int add_to_timeline(const struct services *services, const struct window_name *name,
+			   void *arg)
+{
+	return timeline_add(arg, services, name->start_us, window_end(name));
+}
+
+static struct json_object *timeline_object(const struct timeline *timeline,
+					   const struct timeline_service *service)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *array = json_object_new_array();
+
+	if (service->name)
+		json_object_object_add(object, "service", json_object_new_string(service->name));
+	else
+		add_number(object, "others", (int64_t)timeline->others);
+	add_number(object, "cpu_ns", service->sum_ns);
+	for (size_t step = 0; step < timeline->steps; step++)
+		json_object_array_add(array, json_object_new_int64(service->cpu_ns[step]));
+	json_object_object_add(object, "steps", array);
+	return object;
+}
+
+int answer_timeline(const char *store, const struct request *request, int out, struct error *error)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *array = json_object_new_array();
+	struct store_query query;
+	struct timeline timeline;
+	int err;
+
+	timeline_init(&timeline, request->from_us, request->until_us, request->steps);
+	err = store_query_sums(store, request->from_us, request->until_us, add_to_timeline,
+			       &timeline, &query, error);
+	timeline_reduce(&timeline, TIMELINE_SERVICES_MAX);
+	for (size_t i = 0; i < timeline.count && !err; i++)
+		json_object_array_add(array, timeline_object(&timeline, &timeline.items[i]));
+	add_seconds(object, "from", request->from_us);
+	add_seconds(object, "until", request->until_us);
+	add_number(object, "windows", (int64_t)query.windows);
+	add_number(object, "unreadable", (int64_t)query.unreadable);
+	json_object_object_add(object, "services", array);
+	if (!err)
+		err = write_json(object, out, error);
+	json_object_put(object);
+	timeline_clear(&timeline);
 	return err;
 }
 

@@ -27,9 +27,12 @@ struct store_config {
 	uint32_t labels; /* LABEL_SET()s of stored samples */
 };
 
-/* All return 0 or a negative errno value. The files of slices are read from their beginning. */
+/*
+ * All return 0 or a negative errno value; -ENODATA for a flame graph without samples. The files of
+ * slices are read from their beginning.
+ */
 
-/* The selected samples of slices, in the format of the request. */
+/* The selected samples of slices, in the format of the request; there is no base. */
 int answer_slices(const struct slice_file *slices, size_t count, const struct request *request,
 		  int out, struct error *error);
 
@@ -38,6 +41,8 @@ int answer_range(const char *store, const struct request *request, int out, stru
 
 /* The windows of the time range, and the services with their CPU time: JSON. */
 int answer_windows(const char *store, const struct request *request, int out, struct error *error);
+/* The CPU time by service over the steps of the time range: JSON. */
+int answer_timeline(const char *store, const struct request *request, int out, struct error *error);
 int answer_services(const char *store, const struct request *request, int out, struct error *error);
 
 /*

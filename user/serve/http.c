@@ -23,6 +23,7 @@
 #include "serve/protocol.h"
 #include "serve/request.h"
 #include "serve/slices.h"
+#include "serve/web_page.h"
 
 #define CONNECTIONS_MAX 256u
 #define QUERIES_MAX 64u /* that wait, or have a job */
@@ -44,6 +45,7 @@ enum query_kind {
 	QUERY_RANGE,
 	QUERY_WINDOWS,
 	QUERY_SERVICES,
+	QUERY_TIMELINE,
 	QUERY_TARGETS,
 	QUERY_STORE,
 };
@@ -171,6 +173,8 @@ static int run_query(void *arg, int file, struct profile_job_result *result, str
 		return answer_windows(store->path, &query->request, file, error);
 	case QUERY_SERVICES:
 		return answer_services(store->path, &query->request, file, error);
+	case QUERY_TIMELINE:
+		return answer_timeline(store->path, &query->request, file, error);
 	case QUERY_TARGETS:
 		return answer_targets(store->path, &query->request, query->host, file, error);
 	case QUERY_STORE:
@@ -217,7 +221,9 @@ static void end_job(struct query *query)
 		query->state = STATE_ANSWERED;
 		return;
 	}
-	fail_query(query, MHD_HTTP_INTERNAL_SERVER_ERROR,
+	fail_query(query,
+		   result->done && result->err == -ENODATA ? MHD_HTTP_NOT_FOUND
+							   : MHD_HTTP_INTERNAL_SERVER_ERROR,
 		   result->done ? result->error
 				: "the answer takes too much memory or too much time");
 }
@@ -480,18 +486,21 @@ static const struct route {
 	{"/debug/pprof/profile", QUERY_PROFILE}, {"/metrics", QUERY_COUNTERS},
 	{"/api/profile", QUERY_RANGE},           {"/api/windows", QUERY_WINDOWS},
 	{"/api/services", QUERY_SERVICES},       {"/api/targets", QUERY_TARGETS},
+	{"/api/timeline", QUERY_TIMELINE},
 };
 
 static const char index_page[] =
 	"<!doctype html>\n<meta charset=\"utf-8\">\n<title>stackbeat</title>\n"
-	"<h1>stackbeat</h1>\n<ul>\n"
+	"<h1>stackbeat</h1>\n<p><a href=\"/\">CPU time of the past</a>\n<ul>\n"
 	"<li><a href=\"/debug/pprof/profile?seconds=30\">profile</a>: CPU profile of this machine "
 	"for 30 seconds; hz, pid, cgroup, container, service, labels, symbols, format\n"
 	"<li><a href=\"/debug/pprof/cmdline\">cmdline</a>\n"
 	"<li><a href=\"/debug/pprof/symbol\">symbol</a>\n"
 	"<li><a href=\"/api/windows\">windows</a> of the store: from, until\n"
 	"<li><a href=\"/api/services\">services</a> of a time range: from, until\n"
-	"<li><a href=\"/api/profile\">profile of a time range</a>: from, until, and as above\n"
+	"<li><a href=\"/api/timeline\">timeline</a> of the services: from, until, steps\n"
+	"<li><a href=\"/api/profile\">profile of a time range</a>: from, until, and as above; with "
+	"format=flamegraph also group, base_from, base_until, base_service\n"
 	"<li><a href=\"/api/targets\">targets</a>: one for each service\n"
 	"<li><a href=\"/metrics\">metrics</a>\n</ul>\n";
 
@@ -505,6 +514,7 @@ static enum MHD_Result queue(struct http *http, struct MHD_Connection *connectio
 	mhd.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	mhd.add_response_header(response, "X-Content-Type-Options", "nosniff");
 	mhd.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+	mhd.add_response_header(response, "Content-Security-Policy", web_page_policy(type));
 	/* One request a connection, so that each has a time-out. */
 	mhd.add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	/* As net/http/pprof: pprof prints the text of such an error. */
@@ -564,6 +574,7 @@ static const char *content_type(const struct query *query)
 		[REQUEST_PPROF] = "application/octet-stream",
 		[REQUEST_FOLDED] = "text/plain; charset=utf-8",
 		[REQUEST_SPEEDSCOPE] = "application/json",
+		[REQUEST_FLAMEGRAPH] = "image/svg+xml",
 	};
 
 	if (query->kind != QUERY_PROFILE && query->kind != QUERY_RANGE)
@@ -628,7 +639,11 @@ static int parse_request(struct query *query, struct error *error)
 	request_init(&query->request, now_ns(CLOCK_REALTIME) / 1000);
 	mhd.get_connection_values_n(query->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
 				    &parameters);
-	return parameters.err ? parameters.err : request_check(&query->request, error);
+	if (parameters.err || request_check(&query->request, error))
+		return -EINVAL;
+	if (query->request.has_base && query->kind != QUERY_RANGE)
+		return error_set(error, EINVAL, "a base is compared with /api/profile only");
+	return 0;
 }
 
 static enum query_kind find_route(const char *path)
@@ -647,7 +662,7 @@ static enum MHD_Result answer_at_once(struct http *http, struct MHD_Connection *
 	static const char symbol[] = "num_symbols: 0\n", health[] = "ok\n";
 	const char *const plain = "text/plain; charset=utf-8";
 
-	if (!strcmp(path, "/") || !strcmp(path, "/debug/pprof") || !strcmp(path, "/debug/pprof/"))
+	if (!strcmp(path, "/debug/pprof") || !strcmp(path, "/debug/pprof/"))
 		return queue_bytes(http, connection, MHD_HTTP_OK, index_page,
 				   sizeof(index_page) - 1, "text/html; charset=utf-8");
 	if (!strcmp(path, "/debug/pprof/cmdline"))
@@ -697,12 +712,17 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 {
 	bool is_get = !strcmp(method, MHD_HTTP_METHOD_GET), is_head = !strcmp(method, "HEAD");
 	bool is_symbol = !strcmp(path, "/debug/pprof/symbol");
+	const struct web_file *file = is_get || is_head ? web_page_find(path) : NULL;
 	struct http *http = query->http;
 	struct error error;
 
 	if (daemon->listener->is_loopback && !request_is_to_loopback(host_of(query->connection)))
 		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
 				   "the request is to another host");
+	/* Other sites may link to the page, which has no data. */
+	if (file)
+		return queue_bytes(http, query->connection, MHD_HTTP_OK, file->text,
+				   strlen(file->text), file->type);
 	if (request_is_of_other_site(mhd.lookup_connection_value(query->connection, MHD_HEADER_KIND,
 								 "Sec-Fetch-Site")))
 		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,

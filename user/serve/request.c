@@ -21,6 +21,7 @@ void request_init(struct request *request, int64_t now_us)
 		.seconds = REQUEST_SECONDS_DEFAULT,
 		.from_us = now_us - RANGE_DEFAULT_S * US_PER_S,
 		.until_us = now_us,
+		.steps = REQUEST_STEPS_DEFAULT,
 		.selection.labels = REQUEST_LABELS_DEFAULT,
 	};
 }
@@ -95,8 +96,21 @@ static int parse_format(struct request *request, const char *value, struct error
 		request->format = REQUEST_FOLDED;
 	else if (!strcmp(value, "speedscope"))
 		request->format = REQUEST_SPEEDSCOPE;
+	else if (!strcmp(value, "flamegraph"))
+		request->format = REQUEST_FLAMEGRAPH;
 	else if (strcmp(value, "pprof"))
-		return not_valid("format", value, "pprof, folded or speedscope", error);
+		return not_valid("format", value, "pprof, folded, speedscope or flamegraph", error);
+	return 0;
+}
+
+static int parse_steps(struct request *request, const char *value, struct error *error)
+{
+	int64_t steps;
+
+	if (!parse_decimal(value, REQUEST_STEPS_MAX, &steps) || !steps)
+		return error_set(error, EINVAL, "steps: '%.*s' is not a number from 1 to %u", SHOWN,
+				 value, REQUEST_STEPS_MAX);
+	request->steps = (uint32_t)steps;
 	return 0;
 }
 
@@ -163,6 +177,11 @@ enum parameter {
 	FORMAT,
 	FROM,
 	UNTIL,
+	GROUP,
+	BASE_FROM,
+	BASE_UNTIL,
+	BASE_SERVICE,
+	STEPS,
 	DEBUG,
 	GC,
 };
@@ -179,6 +198,11 @@ static const char *const names[] = {
 	[FORMAT] = "format",
 	[FROM] = "from",
 	[UNTIL] = "until",
+	[GROUP] = "group",
+	[BASE_FROM] = "base_from",
+	[BASE_UNTIL] = "base_until",
+	[BASE_SERVICE] = "base_service",
+	[STEPS] = "steps",
 	[DEBUG] = "debug",
 	[GC] = "gc",
 };
@@ -220,6 +244,16 @@ int request_parameter(struct request *request, const char *key, const char *valu
 		return parse_time(key, value, &request->from_us, error);
 	case UNTIL:
 		return parse_time(key, value, &request->until_us, error);
+	case GROUP:
+		return parse_string(key, value, &request->group, error);
+	case BASE_FROM:
+		return parse_time(key, value, &request->base_from_us, error);
+	case BASE_UNTIL:
+		return parse_time(key, value, &request->base_until_us, error);
+	case BASE_SERVICE:
+		return parse_string(key, value, &request->base_service, error);
+	case STEPS:
+		return parse_steps(request, value, error);
 	case DEBUG: /* of Go's handlers; they change nothing here */
 	case GC:
 		return 0;
@@ -227,13 +261,42 @@ int request_parameter(struct request *request, const char *key, const char *valu
 	return 0;
 }
 
-int request_check(const struct request *request, struct error *error)
+static bool is_given(const struct request *request, enum parameter parameter)
+{
+	return request->given & 1u << parameter;
+}
+
+static int check_base(struct request *request, struct error *error)
+{
+	request->has_base = is_given(request, BASE_FROM) || is_given(request, BASE_UNTIL) ||
+			    is_given(request, BASE_SERVICE);
+	if (!is_given(request, BASE_FROM))
+		request->base_from_us = request->from_us;
+	if (!is_given(request, BASE_UNTIL))
+		request->base_until_us = request->until_us;
+	if (!request->base_service)
+		request->base_service = request->selection.service;
+	if (request->has_base && request->format != REQUEST_FLAMEGRAPH)
+		return error_set(error, EINVAL, "a base is compared with format=flamegraph only");
+	if (request->base_from_us >= request->base_until_us)
+		return error_set(error, EINVAL,
+				 "the time range of the base is empty: 'base_from' is not before "
+				 "'base_until'");
+	return 0;
+}
+
+int request_check(struct request *request, struct error *error)
 {
 	if (request->from_us >= request->until_us)
 		return error_set(error, EINVAL,
 				 "the time range is empty: 'from' is not before "
 				 "'until'");
-	return 0;
+	if (request->group && request->format != REQUEST_FLAMEGRAPH)
+		return error_set(error, EINVAL, "group: with format=flamegraph only");
+	/* A label that samples are grouped by is to be kept. */
+	if (request->group && label_of_key(request->group) < LABEL_COUNT)
+		request->selection.labels |= LABEL_SET(label_of_key(request->group));
+	return check_base(request, error);
 }
 
 bool request_is_to_loopback(const char *host)

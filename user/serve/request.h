@@ -14,6 +14,8 @@ struct error;
 #define REQUEST_SECONDS_DEFAULT 30u /* as net/http/pprof of Go */
 #define REQUEST_SECONDS_MAX 300u
 #define REQUEST_RATE_MAX 1000u
+#define REQUEST_STEPS_DEFAULT 60u
+#define REQUEST_STEPS_MAX 1000u
 
 /*
  * Labels of an answer that asks for none. Servers make a series of each set of label values that
@@ -27,6 +29,7 @@ enum request_format {
 	REQUEST_PPROF,
 	REQUEST_FOLDED,
 	REQUEST_SPEEDSCOPE,
+	REQUEST_FLAMEGRAPH,
 };
 
 /* Strings are those of request_parameter(). */
@@ -36,6 +39,12 @@ struct request {
 	int64_t from_us, until_us; /* since 1970 */
 	struct profile_selection selection;
 	enum request_format format;
+	const char *group; /* label whose values are the second row of a flame graph; NULL: none */
+	/* The profile that a flame graph is compared with, as far as it differs. */
+	bool has_base;
+	int64_t base_from_us, base_until_us;
+	const char *base_service;
+	uint32_t steps; /* of a timeline */
 	uint32_t given; /* private: parameters that were given */
 };
 
@@ -50,8 +59,11 @@ void request_init(struct request *request, int64_t now_us);
 int request_parameter(struct request *request, const char *key, const char *value,
 		      struct error *error);
 
-/* Checks what depends on several parameters. Returns 0 or -EINVAL. */
-int request_check(const struct request *request, struct error *error);
+/*
+ * Checks what depends on several parameters, and completes the base. Returns 0, or -EINVAL with a
+ * message.
+ */
+int request_check(struct request *request, struct error *error);
 
 /*
  * Parses a time: seconds since 1970 with at most 6 decimals, or RFC 3339 in UTC, as in

@@ -724,10 +724,14 @@ static int open_window_parts(const struct store *store, const struct open_window
 	return openat(store->directory, text, O_RDONLY | OPEN_FLAGS);
 }
 
-/* What becomes of the windows: `services`, if that is not NULL, or `add` with `arg`. */
+/*
+ * What becomes of the windows: `add` gets them with `arg`, or without it, they are added to
+ * `services`, which `each` gets after each window.
+ */
 struct reading {
 	const char *service; /* NULL: all */
 	struct services *services;
+	store_sums_fn *each;
 	store_add_fn *add;
 	void *arg;
 };
@@ -787,6 +791,10 @@ static int read_windows(const struct store *store, struct open_window *windows, 
 			err = 0;
 			continue;
 		}
+		if (!err && reading->each) {
+			err = reading->each(reading->services, name, reading->arg);
+			services_clear(reading->services);
+		}
 		if (!result->windows++)
 			result->from_us = name->start_us;
 		result->until_us = MAX(result->until_us, window_end(name));
@@ -842,4 +850,15 @@ int store_query_services(const char *path, int64_t from_us, int64_t until_us,
 	const struct reading reading = {.services = services};
 
 	return query_store(path, from_us, until_us, &reading, result, error);
+}
+
+int store_query_sums(const char *path, int64_t from_us, int64_t until_us, store_sums_fn *each,
+		     void *arg, struct store_query *result, struct error *error)
+{
+	struct services services = {0};
+	const struct reading reading = {.services = &services, .each = each, .arg = arg};
+	int err = query_store(path, from_us, until_us, &reading, result, error);
+
+	services_clear(&services);
+	return err;
 }

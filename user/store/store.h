@@ -129,6 +129,15 @@ typedef int store_add_fn(const struct profile *profile, const struct window_name
 int store_query(const char *path, int64_t from_us, int64_t until_us, const char *service,
 		store_add_fn *add, void *arg, struct store_query *result, struct error *error);
 
+/*
+ * Calls `each` with the sums of all services of each window, until it returns other than 0;
+ * otherwise as store_query().
+ */
+typedef int store_sums_fn(const struct services *services, const struct window_name *name,
+			  void *arg);
+int store_query_sums(const char *path, int64_t from_us, int64_t until_us, store_sums_fn *each,
+		     void *arg, struct store_query *result, struct error *error);
+
 /* As store_query(), but adds the sums of all services. */
 int store_query_services(const char *path, int64_t from_us, int64_t until_us,
 			 struct services *services, struct store_query *result,

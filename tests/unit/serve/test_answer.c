@@ -182,6 +182,13 @@ static void stacks_have_formats_of_other_tools(void **state)
 	(void)state;
 	assert_answer_has(REQUEST_FOLDED, "main;fib;fib;fib 30000000\n");
 	assert_answer_has(REQUEST_SPEEDSCOPE, "\"startValue\":0,\"endValue\":110000000}]}\n");
+	assert_answer_has(REQUEST_FLAMEGRAPH, "<title>all services</title>");
+	request.selection.service = "app";
+	assert_answer_has(REQUEST_FLAMEGRAPH, "<title>app</title>");
+	request.selection.service = NULL;
+	request.group = "comm";
+	request.selection.labels |= LABEL_SET(LABEL_COMM);
+	assert_answer_has(REQUEST_FLAMEGRAPH, "\"\\u003cio\\u003e");
 }
 
 static void selected_samples_are_answered(void **state)
@@ -379,6 +386,76 @@ static void services_have_their_time(void **state)
 	free(text);
 }
 
+static void flame_graphs_are_compared_with_a_base(void **state)
+{
+	char *text;
+
+	(void)state;
+	store(0, 6, false);
+	store(12, 6, false);
+	request.format = REQUEST_FLAMEGRAPH;
+	request.from_us = start_ns / 1000 + 2 * MINUTE_US;
+	request.until_us = request.from_us + MINUTE_US;
+	text = text_of(answer_range);
+	assert_null(strstr(text, "compared with"));
+	free(text);
+	request.has_base = true;
+	request.base_from_us = start_ns / 1000;
+	request.base_until_us = request.base_from_us + 3 * MINUTE_US;
+	text = text_of(answer_range);
+	assert_non_null(strstr(text, "<title>all services</title>"));
+	assert_non_null(strstr(text, "cpu: 660ms"));
+	assert_non_null(strstr(text, "compared with 1.32s"));
+	free(text);
+	request.selection.service = "app";
+	request.base_service = EXAMPLE_COMM;
+	text = text_of(answer_range);
+	assert_non_null(strstr(text, "<title>app, compared with &lt;io&gt; &amp; \"co\"</title>"));
+	assert_non_null(strstr(text, "cpu: 360ms"));
+	assert_non_null(strstr(text, "compared with 600ms"));
+	free(text);
+}
+
+static void flame_graph_needs_samples(void **state)
+{
+	int out = new_file();
+
+	(void)state;
+	store(0, 6, false);
+	request.format = REQUEST_FLAMEGRAPH;
+	request.selection.service = "none";
+	request.from_us = start_ns / 1000;
+	assert_int_equal(answer_range(sandbox, &request, out, &error), -ENODATA);
+	assert_non_null(strstr(error.text, "no samples"));
+	close(out);
+}
+
+static void timeline_has_the_services(void **state)
+{
+	char expected[400], *text;
+
+	(void)state;
+	store(0, 6, false);
+	store(6, 6, false);
+	request.from_us = start_ns / 1000 + MINUTE_US / 2;
+	request.until_us = request.from_us + 2 * MINUTE_US;
+	request.steps = 4;
+	text = text_of(answer_timeline);
+	snprintf(expected, sizeof(expected),
+		 "{\"from\":%" PRId64 ".0,\"until\":%" PRId64 ".0,\"windows\":2,\"unreadable\":0,"
+		 "\"services\":[{\"service\":\"app\",\"cpu_ns\":540000000,"
+		 "\"steps\":[180000000,180000000,180000000,0]},"
+		 "{\"service\":\"<io> & \\\"co\\\"\",\"cpu_ns\":450000000,"
+		 "\"steps\":[150000000,150000000,150000000,0]}]}\n",
+		 request.from_us / 1000000, request.until_us / 1000000);
+	assert_string_equal(text, expected);
+	free(text);
+	run("for file in %s/*.pb.gz; do echo damaged >$file; done", sandbox);
+	text = text_of(answer_timeline);
+	assert_non_null(strstr(text, "\"windows\":0,\"unreadable\":2,\"services\":[]}"));
+	free(text);
+}
+
 static void missing_store_is_an_error(void **state)
 {
 	const char *missing = in_sandbox("missing");
@@ -389,6 +466,7 @@ static void missing_store_is_an_error(void **state)
 	assert_int_equal(answer_windows(missing, &request, out, &error), -ENOENT);
 	assert_int_equal(answer_services(missing, &request, out, &error), -ENOENT);
 	assert_int_equal(answer_targets(missing, &request, "host", out, &error), -ENOENT);
+	assert_int_equal(answer_timeline(missing, &request, out, &error), -ENOENT);
 	assert_non_null(strstr(error.text, "missing: No such file"));
 	assert_int_equal(lseek(out, 0, SEEK_END), 0);
 	close(out);
@@ -423,6 +501,9 @@ int main(void)
 		TEST(slices_without_samples_make_no_window),
 		TEST(windows_have_times_and_sizes),
 		TEST(services_have_their_time),
+		TEST(flame_graphs_are_compared_with_a_base),
+		TEST(flame_graph_needs_samples),
+		TEST(timeline_has_the_services),
 		TEST(missing_store_is_an_error),
 		TEST(unreadable_windows_are_named),
 	};

@@ -190,13 +190,20 @@ static void pages_are_answered_at_once(void **state)
 	(void)state;
 	start(false);
 	assert_int_equal(get("/"), 200);
-	assert_non_null(strstr(body, "<h1>stackbeat</h1>"));
+	assert_non_null(strstr(body, "<script src=\"/page.js\""));
 	assert_true(has_header("Content-Type: text/html; charset=utf-8"));
+	assert_non_null(strstr(response, "Content-Security-Policy: default-src 'none'; "
+					 "script-src 'self'; "));
 	assert_true(has_header("X-Content-Type-Options: nosniff"));
 	assert_true(has_header("Cache-Control: no-store"));
 	assert_true(has_header("Connection: close"));
 	assert_null(strstr(response, "X-Go-Pprof"));
+	assert_int_equal(get("/page.js"), 200);
+	assert_true(has_header("Content-Type: text/javascript; charset=utf-8"));
+	assert_int_equal(get("/page.css"), 200);
+	assert_true(has_header("Content-Type: text/css; charset=utf-8"));
 	assert_int_equal(get("/debug/pprof/"), 200);
+	assert_non_null(strstr(body, "<h1>stackbeat</h1>"));
 	assert_int_equal(get("/debug/pprof"), 200);
 	assert_int_equal(get("/healthz"), 200);
 	assert_string_equal(body, "ok\n");
@@ -235,6 +242,16 @@ static void methods_are_limited(void **state)
 						    "/debug/pprof/profile?format=speedscope", "x")),
 			 200);
 	assert_true(has_header("Content-Type: application/json"));
+	assert_true(has_header("Content-Security-Policy: default-src 'none'; "
+			       "frame-ancestors 'self'"));
+	assert_int_equal(read_response(send_request("any", "HEAD",
+						    "/debug/pprof/profile?format=flamegraph", "x")),
+			 200);
+	assert_true(has_header("Content-Type: image/svg+xml"));
+	assert_non_null(strstr(response, "script-src 'unsafe-inline'"));
+	assert_int_equal(read_response(send_request("any", "HEAD", "/", "x")), 200);
+	assert_string_equal(body, "");
+	assert_int_equal(read_response(send_request("any", "POST", "/", "x")), 405);
 	expect_end(0);
 }
 
@@ -245,6 +262,7 @@ static void other_hosts_are_refused_on_the_loopback(void **state)
 	start(false);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "evil.example")),
 			 403);
+	assert_int_equal(read_response(send_request("loopback", "GET", "/", "evil.example")), 403);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "localhost:80")),
 			 200);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "127.0.0.1")),
@@ -266,7 +284,14 @@ static void invalid_parameters_are_refused(void **state)
 	assert_int_equal(get("/api/windows?service=app%00.service"), 400);
 	assert_int_equal(get("/api/windows?service%00=app"), 400);
 	assert_int_equal(get("/api/windows?service=app.service%00"), 400);
+	assert_int_equal(get("/debug/pprof/profile?format=flamegraph&base_from=1"), 400);
+	assert_non_null(strstr(body, "/api/profile only"));
 	assert_int_equal(get("/api/windows?gc"), 200);
+	/* Flame graphs without samples are none, other profiles are. */
+	assert_int_equal(get("/api/profile?format=flamegraph"), 404);
+	assert_non_null(strstr(body, "no samples"));
+	assert_int_equal(get("/api/profile?format=folded"), 200);
+	assert_string_equal(body, "");
 	expect_end(0);
 }
 

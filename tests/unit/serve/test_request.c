@@ -63,6 +63,10 @@ static void values_are_bounded(void **state)
 	refuse("hz", "-1", "not a rate");
 	refuse("hz", "", "not a rate");
 	assert_int_equal(parse("pid", "2147483647").selection.pid, 2147483647);
+	assert_int_equal(parse("steps", "1").steps, 1);
+	assert_int_equal(parse("steps", "1000").steps, 1000);
+	refuse("steps", "0", "'0' is not a number from 1 to 1000");
+	refuse("steps", "1001", "'1001' is not a number");
 	refuse("pid", "0", "not a process ID");
 	refuse("pid", "2147483648", "not a process ID");
 	refuse("pid", "1,2", "not a process ID");
@@ -87,7 +91,16 @@ static void filters_are_strings(void **state)
 	assert_int_equal(parse("format", "folded").format, REQUEST_FOLDED);
 	assert_int_equal(parse("format", "speedscope").format, REQUEST_SPEEDSCOPE);
 	assert_int_equal(parse("format", "pprof").format, REQUEST_PPROF);
-	refuse("format", "svg", "not pprof, folded or speedscope");
+	assert_int_equal(parse("format", "flamegraph").format, REQUEST_FLAMEGRAPH);
+	refuse("format", "svg", "not pprof, folded, speedscope or flamegraph");
+	assert_string_equal(parse("group", "comm").group, "comm");
+	refuse("group", "", "empty");
+	assert_string_equal(parse("base_service", "a b").base_service, "a b");
+	refuse("base_service", NULL, "empty");
+	assert_int_equal(parse("base_from", "5").base_from_us, 5000000);
+	refuse("base_from", "x", "base_from: 'x' is not a time");
+	assert_int_equal(parse("base_until", "7").base_until_us, 7000000);
+	refuse("base_until", "x", "base_until: 'x' is not a time");
 	parse("debug", "1");
 	parse("gc", NULL);
 }
@@ -158,6 +171,89 @@ static void range_must_not_be_empty(void **state)
 	assert_int_equal(request_check(&request, NULL), 0);
 }
 
+static int check(struct request *request, struct error *error, const char *const parameters[][2])
+{
+	request_init(request, 7200 * INT64_C(1000000));
+	for (size_t i = 0; parameters[i][0]; i++)
+		assert_int_equal(
+			request_parameter(request, parameters[i][0], parameters[i][1], error), 0);
+	return request_check(request, error);
+}
+
+/* What is not given is that of the profile. */
+static void base_is_completed(void **state)
+{
+	struct request request;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"from", "100"},
+							{"until", "200"},
+							{"service", "web"},
+							{NULL}}),
+			 0);
+	assert_false(request.has_base);
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"from", "100"},
+							{"until", "200"},
+							{"base_service", "db"},
+							{NULL}}),
+			 0);
+	assert_true(request.has_base);
+	assert_int_equal(request.base_from_us, 100000000);
+	assert_int_equal(request.base_until_us, 200000000);
+	assert_string_equal(request.base_service, "db");
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"service", "web"},
+							{"base_until", "6000"},
+							{NULL}}),
+			 0);
+	assert_true(request.has_base);
+	assert_int_equal(request.base_from_us, 3600000000);
+	assert_int_equal(request.base_until_us, 6000000000);
+	assert_string_equal(request.base_service, "web");
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){
+				       {"format", "flamegraph"}, {"base_from", "7200"}, {NULL}}),
+			 -EINVAL);
+	assert_non_null(strstr(error.text, "the time range of the base is empty"));
+	assert_int_equal(
+		check(&request, &error, (const char *const[][2]){{"base_from", "1"}, {NULL}}),
+		-EINVAL);
+	assert_non_null(strstr(error.text, "with format=flamegraph only"));
+}
+
+/* Answers lack the names of processes otherwise. */
+static void grouping_keeps_its_label(void **state)
+{
+	struct request request;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"group", "comm"},
+							{"labels", "pid"},
+							{NULL}}),
+			 0);
+	assert_int_equal(request.selection.labels, LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_PID));
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"group", "region"},
+							{"labels", "pid"},
+							{NULL}}),
+			 0);
+	assert_int_equal(request.selection.labels, LABEL_SET(LABEL_PID));
+	assert_int_equal(
+		check(&request, &error, (const char *const[][2]){{"group", "comm"}, {NULL}}),
+		-EINVAL);
+	assert_non_null(strstr(error.text, "group: with format=flamegraph only"));
+}
+
 static void hosts_of_the_loopback(void **state)
 {
 	(void)state;
@@ -192,6 +288,8 @@ int main(void)
 		cmocka_unit_test(first_of_repeated_parameters_counts),
 		cmocka_unit_test(times_have_two_forms),
 		cmocka_unit_test(range_must_not_be_empty),
+		cmocka_unit_test(base_is_completed),
+		cmocka_unit_test(grouping_keeps_its_label),
 		cmocka_unit_test(hosts_of_the_loopback),
 		cmocka_unit_test(pages_of_other_sites),
 	};

@@ -546,6 +546,52 @@ static void assert_read(void **state, const char *service, unsigned int odd, uns
 	free(sum.seen);
 }
 
+struct sums {
+	unsigned int windows;
+	int64_t start_us, services, fail_at;
+};
+
+static int add_sums(const struct services *services, const struct window_name *name, void *arg)
+{
+	struct sums *sums = arg;
+
+	if (++sums->windows == sums->fail_at)
+		return -E2BIG;
+	assert_true(name->start_us > sums->start_us);
+	sums->start_us = name->start_us;
+	sums->services += (int64_t)services->count;
+	return 0;
+}
+
+/* Each window by itself, whether its parts or the window are read. */
+static void sums_are_those_of_each_window(void **state)
+{
+	struct store_query result;
+	struct sums sums = {0};
+	struct store store;
+
+	merge_services(state, 0);
+	store = open_store(state, &limits);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct profile *profile = make_window(i, START + HOUR + i * MINUTE);
+
+		assert_int_equal(store_add(&store, profile, MINUTE, NULL), 0);
+		profile_free(profile);
+	}
+	store_close(&store);
+	assert_int_equal(
+		store_query_sums(directory(state), 0, INT64_MAX, add_sums, &sums, &result, NULL),
+		0);
+	assert_int_equal(sums.windows, 3);
+	assert_int_equal(result.windows, 3);
+	assert_int_equal(sums.services, 3 + 1 + 1);
+	sums = (struct sums){.fail_at = 2};
+	assert_int_equal(
+		store_query_sums(directory(state), 0, INT64_MAX, add_sums, &sums, &result, NULL),
+		-E2BIG);
+	assert_int_equal(sums.windows, 2);
+}
+
 static void query_for_a_service_reads_its_part(void **state)
 {
 	struct services services = {0};
@@ -849,6 +895,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_exact),
+		SCRATCH_TEST(sums_are_those_of_each_window),
 		SCRATCH_TEST(query_for_a_service_reads_its_part),
 		SCRATCH_TEST(links_and_pipes_are_not_followed),
 		SCRATCH_TEST(windows_become_longer),

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+// The web page of a store: a chart of the CPU time by service, in which a time is selected, and
+// the flame graph of that time. All texts of profiles are set as text, never as markup.
+(function () {
+	"use strict";
+
+	const SVG = "http://www.w3.org/2000/svg";
+	const MINUTE = 60; // seconds, as all times; the shortest window of a store
+	const SPANS = [
+		[900, "last 15 minutes"], [3600, "last hour"], [6 * 3600, "last 6 hours"], [86400, "last day"],
+		[3 * 86400, "last 3 days"], [14 * 86400, "last 14 days"],
+	];
+	const SPAN = 3600;
+	const SPAN_MAX = 400 * 86400;
+	const COLORS = 9; // services with a color of their own
+	const STEP = 5; // px of the chart, at least
+	const KEY_STEPS = 120; // of an arrow key, for the whole chart
+	const LEFT = 34, BOTTOM = 18, TOP = 6; // px beside the bars
+	const GROUPS = ["comm", "thread", "pid", "container", "cgroup", "truncated"];
+	const FILTERS = ["pid", "container", "cgroup"];
+	const TICKS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+
+	const element = (id) => document.getElementById(id);
+	const chart = element("chart"), picture = element("picture"), tip = element("tip");
+	const frame = element("graph"), status = element("status");
+
+	// What is shown; it is in the fragment of the URL. Times are in seconds since 1970.
+	const initial = {
+		d: "", // length of the chart; SPAN
+		u: "", // end of the chart; now
+		a: "", // selected time, "FROM-UNTIL"; the whole chart
+		b: "", // the time that it is compared with
+		s: "", // service; all
+		t: "", // service that it is compared with
+		f: "", // filter, "pid=4711"
+		g: "", // label that is the second row of the flame graph
+		v: "", // state of the flame graph: its fragment
+	};
+	const state = { ...initial };
+	let range = null; // of the chart: from, until
+	let data = null; // answer for it
+	let shownGraph = ""; // URL
+	let hovered = -1; // step
+	let drag = null; // the time that is being selected: which, from, until
+	let baseIsNext = false; // the next drag selects what is compared
+
+	// ---- Small parts ----
+
+	function create(name, attributes = {}, ...children) {
+		const made = document.createElement(name);
+		for (const key in attributes)
+			made.setAttribute(key, attributes[key]);
+		made.append(...children);
+		return made;
+	}
+
+	function draw(name, attributes, text) {
+		const made = document.createElementNS(SVG, name);
+		for (const key in attributes)
+			made.setAttribute(key, attributes[key]);
+		if (text !== undefined)
+			made.textContent = text;
+		picture.append(made);
+		return made;
+	}
+
+	const two = (number) => String(number).padStart(2, "0");
+
+	function clockTime(time) {
+		const date = new Date(time * 1000);
+		return two(date.getHours()) + ":" + two(date.getMinutes());
+	}
+
+	function day(time) {
+		const date = new Date(time * 1000);
+		return date.getFullYear() + "-" + two(date.getMonth() + 1) + "-" + two(date.getDate());
+	}
+
+	function formatRange([from, until]) {
+		const end = day(from) === day(until) ? clockTime(until) : `${day(until)} ${clockTime(until)}`;
+		return `${day(from)} ${clockTime(from)} to ${end}`;
+	}
+
+	function formatSeconds(seconds) {
+		const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]];
+		const [unit, name] = units.find(([unit]) => seconds >= unit) || [1, "s"];
+		return Number((seconds / unit).toPrecision(3)) + " " + name;
+	}
+
+	const formatCpus = (cpus) => Number(cpus.toPrecision(3)) + " CPU";
+	const percent = (part, all) => (all ? 100 * part / all : 0).toFixed(1) + " %";
+
+	// A range "FROM-UNTIL" of the URL, or null.
+	function parseRange(text) {
+		const [, from, until] = /^(\d{1,12})-(\d{1,12})$/.exec(text) || [];
+		return from !== undefined && Number(from) < Number(until) ? [Number(from), Number(until)] : null;
+	}
+
+	function say(text, wrong) {
+		status.textContent = text;
+		status.classList.toggle("wrong", Boolean(wrong));
+	}
+
+	// ---- State ----
+
+	function fragment() {
+		const parameters = new URLSearchParams();
+		for (const key in state)
+			if (state[key])
+				parameters.set(key, state[key]);
+		return "#" + parameters;
+	}
+
+	// Changes the state. The search of a flame graph goes on in the next one, its zoomed frame not.
+	function go(changes) {
+		const view = new URLSearchParams(state.v);
+		view.delete("z");
+		Object.assign(state, { v: String(view) }, changes);
+		history.pushState(null, "", fragment());
+		show();
+	}
+
+	function readFragment() {
+		const parameters = new URLSearchParams(location.hash.slice(1));
+		for (const key in state)
+			state[key] = parameters.get(key) || "";
+		show();
+	}
+
+	const spanLength = () => Math.min(Math.max(Math.floor(Number(state.d)) || SPAN, MINUTE), SPAN_MAX);
+
+	function chartRange() {
+		const length = spanLength();
+		const now = Math.ceil(Date.now() / 1000 / MINUTE) * MINUTE;
+		const until = Math.floor(Number(state.u)) || now;
+		return [Math.max(until - length, 0), until];
+	}
+
+	const selected = () => parseRange(state.a) || range;
+	const comparesTimes = () => Boolean(parseRange(state.b));
+
+	// The part of a query that is that of all requests.
+	function filterParameters() {
+		const parameters = new URLSearchParams();
+		const [, key, value] = /^([a-z]+)=(.+)$/.exec(state.f) || [];
+		if (state.s)
+			parameters.set("service", state.s);
+		if (FILTERS.includes(key))
+			parameters.set(key, value);
+		return parameters;
+	}
+
+	function profileUrl(format) {
+		const parameters = filterParameters(), [from, until] = selected(), base = parseRange(state.b);
+		parameters.set("from", from);
+		parameters.set("until", until);
+		parameters.set("format", format);
+		if (format !== "flamegraph")
+			return "/api/profile?" + parameters;
+		if (state.g)
+			parameters.set("group", state.g);
+		if (base) {
+			parameters.set("base_from", base[0]);
+			parameters.set("base_until", base[1]);
+		}
+		if (state.t)
+			parameters.set("base_service", state.t);
+		return "/api/profile?" + parameters;
+	}
+
+	// ---- Requests ----
+
+	let asked = 0;
+	async function load() {
+		const number = ++asked, [from, until] = range;
+		const room = Math.max(chart.clientWidth - LEFT, 100);
+		const steps = Math.max(1, Math.min(Math.floor(room / STEP), Math.floor((until - from) / MINUTE), 400));
+		const answer = await fetch(`/api/timeline?from=${from}&until=${until}&steps=${steps}`);
+		const text = await answer.text();
+		// A later request is under way.
+		if (number !== asked)
+			return;
+		if (!answer.ok)
+			throw new Error(text.trim());
+		data = JSON.parse(text);
+		data.length = (data.until - data.from) / steps;
+		data.steps = steps;
+		data.sum = data.services.reduce((sum, service) => sum + service.cpu_ns, 0);
+	}
+
+	async function show() {
+		const next = chartRange();
+		const isNew = !range || !data || next[0] !== range[0] || next[1] !== range[1];
+		range = next;
+		showTools();
+		showGraph();
+		try {
+			if (isNew)
+				await load();
+			showServices();
+			drawChart();
+			showLegend();
+			showStatus();
+		} catch (error) {
+			data = null;
+			picture.replaceChildren();
+			element("legend").replaceChildren();
+			say(error.message, true);
+		}
+	}
+
+	function showGraph() {
+		const url = profileUrl("flamegraph");
+		const place = frame.contentWindow.location;
+		if (url === shownGraph) {
+			if (place.hash.slice(1) !== state.v)
+				place.replace(url + "#" + state.v);
+			return;
+		}
+		shownGraph = url;
+		// Without an entry of its own in the history.
+		place.replace(url + (state.v ? "#" + state.v : ""));
+	}
+
+	// The flame graph of the frame is there, or an error as plain text.
+	frame.addEventListener("load", () => {
+		const shown = frame.contentDocument;
+		if (!shown || shown.URL === "about:blank")
+			return;
+		const isError = shown.contentType === "text/plain";
+		frame.hidden = isError;
+		if (isError)
+			say(shown.body.textContent.trim(), true);
+		frame.contentWindow.addEventListener("stackbeat:state", (event) => {
+			state.v = event.detail.replace(/^#/, "");
+			history.replaceState(null, "", fragment());
+		});
+	});
+
+	// ---- The tools ----
+
+	function setOptions(select, options, value) {
+		const known = options.some(([key]) => key === value);
+		select.replaceChildren(...(known ? options : [...options, [value, value]]).map(([key, text]) =>
+			create("option", { value: key }, text)));
+		select.value = value;
+	}
+
+	function showTools() {
+		const length = String(spanLength());
+		const known = SPANS.some(([seconds]) => String(seconds) === length) && !state.u;
+		setOptions(element("span"), [...SPANS.map(([seconds, text]) => [String(seconds), text]),
+			...(known ? [] : [["", `${formatSeconds(spanLength())} until ${day(range[1])} ${clockTime(range[1])}`]])],
+			known ? length : "");
+		setOptions(element("group"), [["", "nothing"], ...GROUPS.map((key) => [key, key])], state.g);
+		element("filter").value = state.f;
+		element("filter").classList.toggle("wrong", Boolean(state.f) &&
+			!FILTERS.some((key) => state.f.startsWith(key + "=") && state.f.length > key.length + 1));
+		element("zoom-in").disabled = !parseRange(state.a);
+		for (const [id, format] of [["download", "pprof"], ["folded", "folded"], ["speedscope", "speedscope"]]) {
+			element(id).href = profileUrl(format);
+			element(id).download = "stackbeat." + { pprof: "pb.gz", folded: "folded", speedscope: "speedscope.json" }[format];
+		}
+		showServices();
+	}
+
+	function showServices() {
+		const names = data ? data.services.filter((service) => service.service !== undefined)
+			.map((service) => [service.service, service.service]) : [];
+		setOptions(element("service"), [["", "all"], ...names], state.s);
+		setOptions(element("base"), [["", "nothing"], ["\n", "another time"],
+			...names.map(([name, text]) => ["=" + name, text])],
+			comparesTimes() || baseIsNext ? "\n" : state.t ? "=" + state.t : "");
+	}
+
+	function showStatus() {
+		const [from, until] = selected(), base = parseRange(state.b);
+		if (frame.hidden)
+			return;
+		if (baseIsNext)
+			return say("Drag in the chart to select the time to compare with.");
+		const cpus = data.services.filter((service) => !state.s || service.service === state.s)
+			.reduce((sum, service) => sum + cpuTime(service, from, until), 0) / 1e9;
+		say([
+			formatRange([from, until]), `${state.s || "all services"}: ${formatSeconds(cpus)} CPU time`,
+			formatCpus(cpus / (until - from)),
+			...(base ? [`compared with ${formatRange(base)}`] : state.t ? [`compared with ${state.t}`] : []),
+			...(data.unreadable ? [`${data.unreadable} windows could not be read`] : []),
+		].join(" · "));
+	}
+
+	// CPU time of a service in a part of the chart, in ns.
+	function cpuTime(service, from, until) {
+		return service.steps.reduce((sum, value, step) => {
+			const start = data.from + step * data.length;
+			const part = Math.min(until, start + data.length) - Math.max(from, start);
+			return sum + (part > 0 ? value * part / data.length : 0);
+		}, 0);
+	}
+
+	// ---- The chart ----
+
+	// The services with a color, and one for the rest.
+	function bands() {
+		const named = data.services.slice(0, COLORS).filter((service) => service.service !== undefined);
+		const rest = data.services.slice(named.length);
+		const sum = (step) => rest.reduce((sum, service) => sum + service.steps[step], 0);
+		return [
+			...named.map((service, i) => ({ name: service.service, steps: service.steps, color: "s" + i })),
+			...(rest.length ? [{
+				name: null, color: "other", steps: Array.from({ length: data.steps }, (_, step) => sum(step)),
+			}] : []),
+		];
+	}
+
+	function ceiling(value) {
+		const power = 10 ** Math.floor(Math.log10(value || 1));
+		return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((top) => top >= value);
+	}
+
+	function place() {
+		const width = Math.max(chart.clientWidth - LEFT, 1), height = chart.clientHeight - BOTTOM - TOP;
+		return {
+			width, height,
+			x: (time) => LEFT + (time - data.from) / (data.until - data.from) * width,
+			bottom: TOP + height,
+		};
+	}
+
+	function drawBands(at, top) {
+		const below = new Float64Array(data.steps);
+		for (const band of bands()) {
+			let path = "";
+			band.steps.forEach((value, step) => {
+				const height = value / data.length / 1e9 / top * at.height;
+				if (value > 0)
+					path += `M${(at.x(data.from + step * data.length)).toFixed(2)} ` +
+						`${(at.bottom - below[step]).toFixed(2)}` +
+						`h${(at.width / data.steps + 0.1).toFixed(2)}v${-height.toFixed(2)}` +
+						`h${-(at.width / data.steps + 0.1).toFixed(2)}z`;
+				below[step] += height;
+			});
+			draw("path", { d: path, class: band.color + (state.s && band.name !== state.s ? " faint" : "") });
+		}
+	}
+
+	function drawAxes(at, top) {
+		const length = data.until - data.from;
+		const tick = TICKS.find((seconds) => seconds / length * at.width >= 70) || length;
+		const shift = new Date(data.from * 1000).getTimezoneOffset() * 60;
+		for (const part of [0.5, 1]) {
+			const y = at.bottom - part * at.height;
+			draw("path", { class: "axis", d: `M${LEFT} ${y}H${LEFT + at.width}` });
+			draw("text", { x: LEFT - 4, y: y + 4, "text-anchor": "end" }, Number((top * part).toPrecision(3)));
+		}
+		draw("text", { x: 0, y: at.bottom + 14 }, "CPUs");
+		draw("path", { class: "axis", d: `M${LEFT} ${at.bottom}H${LEFT + at.width}` });
+		// In local time.
+		for (let time = Math.ceil((data.from - shift) / tick) * tick + shift; time <= data.until; time += tick) {
+			const midnight = clockTime(time) === "00:00", x = at.x(time);
+			draw("path", { class: "axis", d: `M${x} ${at.bottom}v4` });
+			if (x < LEFT + at.width - 30 && x > LEFT + 16)
+				draw("text", { x, y: at.bottom + 15, "text-anchor": "middle" },
+					midnight || tick >= 86400 ? day(time).slice(5) : clockTime(time));
+		}
+	}
+
+	function drawRange(at, which, value) {
+		if (!value)
+			return;
+		const from = Math.max(value[0], data.from), until = Math.min(value[1], data.until);
+		if (from < until)
+			draw("rect", {
+				class: which, x: at.x(from), y: TOP, height: at.height,
+				width: Math.max(at.x(until) - at.x(from), 1),
+			});
+	}
+
+	function drawChart() {
+		if (!data)
+			return;
+		const at = place();
+		const sums = Array.from({ length: data.steps }, (_, step) =>
+			data.services.reduce((sum, service) => sum + service.steps[step], 0));
+		const top = ceiling(Math.max(...sums) / data.length / 1e9);
+		picture.replaceChildren();
+		drawBands(at, top);
+		drawAxes(at, top);
+		drawRange(at, "base", drag && drag.which === "b" ? [drag.from, drag.until] : parseRange(state.b));
+		drawRange(at, "selected", drag && drag.which === "a" ? [drag.from, drag.until] : parseRange(state.a));
+		if (hovered >= 0 && !drag)
+			draw("rect", {
+				class: "hover", x: at.x(data.from + hovered * data.length), y: TOP,
+				width: at.width / data.steps, height: at.height,
+			});
+		showSlider();
+	}
+
+	function showSlider() {
+		const [from, until] = selected();
+		chart.setAttribute("aria-valuemax", Math.round(data.until - data.from));
+		chart.setAttribute("aria-valuenow", Math.round(Math.max(from - data.from, 0)));
+		chart.setAttribute("aria-valuetext", formatRange([from, until]));
+	}
+
+	function showLegend() {
+		const all = bands();
+		element("legend").replaceChildren(...data.services.map((service, i) => {
+			const name = service.service, color = (all[i] && all[i].name !== null && all[i].color) || "other";
+			const button = create("button", {
+				type: "button", "aria-pressed": name !== undefined && name === state.s,
+				title: name === undefined ? "" : name,
+			}, create("i", { class: color }),
+			create("span", { class: "name" }, name === undefined ? `${service.others} other services` : name),
+			create("span", { class: "share" }, percent(service.cpu_ns, data.sum)));
+			if (name === undefined)
+				button.disabled = true;
+			else
+				button.addEventListener("click", () => go({ s: state.s === name ? "" : name }));
+			return create("li", {}, button);
+		}));
+	}
+
+	function stepAt(event) {
+		const at = place(), box = picture.getBoundingClientRect();
+		const step = Math.floor((event.clientX - box.left - LEFT) / at.width * data.steps);
+		return Math.min(Math.max(step, 0), data.steps - 1);
+	}
+
+	// Whole minutes: windows are not shorter.
+	const stepTime = (step) => Math.round((data.from + step * data.length) / MINUTE) * MINUTE;
+
+	function showTip(event) {
+		const start = data.from + hovered * data.length;
+		const rows = bands().filter((band) => band.steps[hovered] > 0).sort((a, b) => b.steps[hovered] - a.steps[hovered]);
+		tip.hidden = false;
+		tip.replaceChildren(create("b", {}, formatRange([start, start + data.length])), create("table", {},
+			...rows.map((band) => create("tr", {},
+				create("td", {}, band.name === null ? "others" : band.name),
+				create("td", {}, formatCpus(band.steps[hovered] / data.length / 1e9))))));
+		const x = event.clientX - chart.getBoundingClientRect().left;
+		tip.style.left = (x > chart.clientWidth / 2 ? Math.max(x - tip.offsetWidth - 14, 0) : x + 14) + "px";
+	}
+
+	picture.addEventListener("pointerdown", (event) => {
+		if (!data || event.button)
+			return;
+		const step = stepAt(event);
+		drag = { which: event.shiftKey || baseIsNext ? "b" : "a", step, from: stepTime(step), until: stepTime(step + 1), moved: false };
+		picture.setPointerCapture(event.pointerId);
+		tip.hidden = true;
+	});
+	picture.addEventListener("pointermove", (event) => {
+		if (!data)
+			return;
+		const step = stepAt(event);
+		if (drag) {
+			drag.moved = drag.moved || step !== drag.step;
+			drag.from = stepTime(Math.min(step, drag.step));
+			drag.until = stepTime(Math.max(step, drag.step) + 1);
+		} else {
+			hovered = step;
+			showTip(event);
+		}
+		drawChart();
+	});
+	picture.addEventListener("pointerup", () => {
+		if (!drag)
+			return;
+		const { which, from, until } = drag;
+		drag = null;
+		if (which === "b")
+			baseIsNext = false;
+		if (from < until)
+			go({ [which]: `${from}-${until}`, ...(which === "b" ? { t: "" } : {}), u: String(range[1]) });
+	});
+	picture.addEventListener("pointercancel", () => {
+		drag = null;
+		drawChart();
+	});
+	picture.addEventListener("pointerleave", () => {
+		hovered = -1;
+		tip.hidden = true;
+		drawChart();
+	});
+
+	// ---- Events ----
+
+	function move(direction) {
+		const length = spanLength();
+		go({ u: String(range[1] + direction * Math.max(Math.floor(length / 2), MINUTE)) });
+	}
+
+	function zoomIn() {
+		const part = parseRange(state.a);
+		if (part)
+			go({ d: String(part[1] - part[0]), u: String(part[1]) });
+	}
+
+	function zoomOut() {
+		const length = Math.min(2 * spanLength(), SPAN_MAX);
+		const now = Math.ceil(Date.now() / 1000 / MINUTE) * MINUTE;
+		go({ d: String(length), u: state.u ? String(Math.min(range[1] + Math.floor(length / 4), now)) : "" });
+	}
+
+	function goToNow() {
+		data = null;
+		shownGraph = "";
+		go({ u: "", a: "", b: "" });
+	}
+
+	function clear() {
+		if (baseIsNext || drag) {
+			baseIsNext = false;
+			drag = null;
+			showServices();
+			drawChart();
+			showStatus();
+		} else if (state.a || state.b || state.t) {
+			go({ a: "", b: "", t: "" });
+		}
+	}
+
+	function moveSelection(direction, isEnd) {
+		// The chart may still be that of another time.
+		const step = Math.max(Math.round(spanLength() / KEY_STEPS / MINUTE) * MINUTE, MINUTE);
+		const [from, until] = parseRange(state.a) || [range[1] - step, range[1]];
+		const next = isEnd ? [from, until + direction * step] : [from + direction * step, until + direction * step];
+		if (next[0] >= 0 && next[0] < next[1])
+			go({ a: next.map(Math.round).join("-"), u: String(range[1]) });
+	}
+
+	function toggleHelp() {
+		const help = element("help");
+		help.hidden = !help.hidden;
+		element("help-switch").setAttribute("aria-expanded", String(!help.hidden));
+		drawChart();
+	}
+
+	element("span").addEventListener("change", (event) => {
+		if (event.target.value)
+			go({ d: event.target.value, u: "", a: "", b: "" });
+	});
+	element("service").addEventListener("change", (event) => go({ s: event.target.value }));
+	element("group").addEventListener("change", (event) => go({ g: event.target.value }));
+	element("filter").addEventListener("change", (event) => go({ f: event.target.value.trim() }));
+	element("base").addEventListener("change", (event) => {
+		const { value } = event.target;
+		baseIsNext = value === "\n";
+		if (baseIsNext) {
+			showStatus();
+			chart.focus();
+		} else {
+			go({ b: "", t: value.slice(1) });
+		}
+	});
+	element("earlier").addEventListener("click", () => move(-1));
+	element("later").addEventListener("click", () => move(1));
+	element("zoom-in").addEventListener("click", zoomIn);
+	element("zoom-out").addEventListener("click", zoomOut);
+	element("now").addEventListener("click", goToNow);
+	element("help-switch").addEventListener("click", toggleHelp);
+
+	const keys = {
+		PageUp: () => move(-1), PageDown: () => move(1), "+": zoomIn, "-": zoomOut, r: goToNow,
+		Escape: clear, "?": toggleHelp,
+	};
+	window.addEventListener("keydown", (event) => {
+		const { key, target } = event;
+		if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT"].includes(target.nodeName))
+			return;
+		if (target === chart && (key === "ArrowLeft" || key === "ArrowRight"))
+			moveSelection(key === "ArrowLeft" ? -1 : 1, event.shiftKey);
+		else if (Object.hasOwn(keys, key))
+			keys[key]();
+		else
+			return;
+		event.preventDefault();
+	});
+	window.addEventListener("popstate", readFragment);
+	window.addEventListener("hashchange", readFragment);
+	window.addEventListener("resize", drawChart);
+
+	readFragment();
+})();
