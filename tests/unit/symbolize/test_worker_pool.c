@@ -35,6 +35,7 @@
 struct job_result {
 	char lines[1024]; /* SYSTEM_NAME|FUNCTION FILE:LINE:START_LINE, ... */
 	uint64_t start; /* of the function that is not inlined */
+	size_t inlined_starts; /* of other functions: there should be none */
 	size_t calls; /* of the lines callback */
 	char problem[512];
 };
@@ -57,6 +58,7 @@ static int store_lines(void *arg, size_t job, size_t index, const struct source_
 		fprintf(stream, "%s%s|%s %s:%" PRIu32 ":%" PRIu32, i ? ", " : "",
 			lines[i].system_name, lines[i].function, slash ? slash + 1 : "?",
 			lines[i].line, lines[i].start_line);
+		results[job].inlined_starts += i + 1 < count && lines[i].start;
 	}
 	fclose(stream);
 	results[job].start = count ? lines[count - 1].start : 0;
@@ -120,6 +122,14 @@ static int run_pool(const struct worker_pool *pool, const struct worker_job *job
 	string_table_clear(&strings);
 	assert_int_equal(count_fds(), fds);
 	return err;
+}
+
+/* Stores the results of each address of a single job. */
+static int store_lines_by_index(void *arg, size_t job, size_t index,
+				const struct source_line *lines, size_t count)
+{
+	assert_int_equal(job, 0);
+	return store_lines(arg, index, 0, lines, count);
 }
 
 static int open_path(void *path, unsigned int candidate, struct error *error)
@@ -267,6 +277,30 @@ static void pclntab_gives_inlined_functions_and_lines(void **state)
 	assert_string_equal(results[0].lines,
 			    "main.inner|main.inner b.go:40:39, main.middle|main.middle b.go:30:29, "
 			    "main.outer[go.shape.int]|main.outer[...] a.go:20:19");
+	assert_int_equal(results[0].start, GO_TEXT + 0x20);
+	assert_int_equal(results[0].inlined_starts, 0);
+}
+
+static void code_start_relocates_functions_of_go(void **state)
+{
+	const char *path = in_sandbox("go");
+	const uint64_t moved = 0x7000000, address = moved + GO_TEXT + 0x30;
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .code_start = moved + GO_BASE,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct go_image image;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	write_file(path, image.bytes, image.size);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].lines, "main.outer[...] a.go:20:19"));
+	assert_int_equal(results[0].start, moved + GO_TEXT + 0x20);
+	assert_int_equal(results[0].inlined_starts, 0);
 }
 
 static void debug_file_gives_symbols(void **state)
@@ -295,6 +329,47 @@ static void debug_file_gives_symbols(void **state)
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
 	assert_int_equal(run_pool(&pool, &without_binary, 1), 0);
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+/* Each of the three has a name that the others lack; the dynamic symbols have none. */
+static void symbols_of_all_files_are_used(void **state)
+{
+	static const char *const lines[] = {"in_debug|in_debug ?:0:0", "in_mini|in_mini ?:0:0",
+					    "in_binary|in_binary ?:0:0", ""};
+	const char *path = in_sandbox("program"), *directory = in_sandbox("d");
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[4];
+	uint64_t addresses[4];
+
+	(void)state;
+	write_text(in_sandbox("three.s"),
+		   ".type in_debug, @function\n.type in_mini, @function\n"
+		   ".type in_binary, @function\n"
+		   "in_debug: .skip 16, 0x90\n.size in_debug, 16\n"
+		   "in_mini: .skip 16, 0x90\n.size in_mini, 16\n"
+		   "in_binary: .skip 16, 0x90\n.size in_binary, 16\n.skip 16, 0x90\n");
+	run("cd '%s' && rm -rf d && mkdir -p d/.build-id/12 && "
+	    "gcc -shared -nostdlib -Wl,--build-id=0x1234 -o all three.s && "
+	    "objcopy -S --keep-symbol=in_debug all d/.build-id/12/34.debug && "
+	    "objcopy -S --keep-symbol=in_mini all mini && xz -f mini && "
+	    "objcopy -S --keep-symbol=in_binary --add-section .gnu_debugdata=mini.xz all program",
+	    sandbox);
+	for (size_t i = 0; i < 4; i++) {
+		addresses[i] = address_of(in_sandbox("all"), "in_debug") + 16 * i;
+		jobs[i] = (struct worker_job){.path = path,
+					      .build_id = "1234",
+					      .addresses = &addresses[i],
+					      .count = 1,
+					      .open = open_path,
+					      .arg = (char *)path};
+	}
+	pool.options.directories = &directory;
+	pool.options.directory_count = 1;
+	assert_int_equal(run_pool(&pool, jobs, 4), 0);
+	for (size_t i = 0; i < 4; i++) {
+		assert_string_equal(results[i].problem, "");
+		assert_string_equal(results[i].lines, lines[i]);
+	}
 }
 
 /* Builds a library with one function of 16 bytes for each name; the first one is at CODE. */
@@ -530,7 +605,8 @@ static void module_is_symbolized_by_its_dwarf(void **state)
 static void offsets_are_those_of_segments(void **state)
 {
 	const char *path = build_symbols(2, name_by_number);
-	uint64_t address;
+	struct worker_pool pool = default_pool;
+	uint64_t address, offsets[3];
 	struct worker_job job = {.path = path,
 				 .build_id = "",
 				 .addresses = &address,
@@ -552,6 +628,20 @@ static void offsets_are_those_of_segments(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].lines, "function1|function1 ?:0:0");
 	assert_int_equal(results[0].start, CODE + 16);
+	/* All of a file. */
+	offsets[0] = address;
+	offsets[1] = address - 16;
+	offsets[2] = address + 0x100000;
+	job.addresses = offsets;
+	job.count = 3;
+	pool.lines = store_lines_by_index;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "function1|function1 ?:0:0");
+	assert_string_equal(results[1].lines, "function0|function0 ?:0:0");
+	assert_int_equal(results[2].calls, 0);
+	job.addresses = &address;
+	job.count = 1;
 	address += 0x100000;
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_int_equal(results[0].calls, 0);
@@ -942,10 +1032,22 @@ static void repeat_a_string(const int fds[])
 	send_message(fds, WORKER_END, "", 0);
 }
 
+/* A different one each time, also of other workers. */
+static void send_strings_forever(const int fds[])
+{
+	char text[4001];
+
+	for (size_t i = 0;; i++) {
+		snprintf(text, sizeof(text), "%02000d%02000zu", getpid(), i);
+		send_message(fds, WORKER_STRING, text, sizeof(text) - 1);
+	}
+}
+
 static const struct {
 	const char *path;
 	void (*function)(const int fds[]);
 } hostile[] = {
+	{"endless strings", send_strings_forever},
 	{"slow", work_slowly},
 	{"sequence", send_sequence},
 	{"progress once", send_progress_once},
@@ -1753,6 +1855,25 @@ static void file_with_many_addresses_is_read_in_parts(void **state)
 	assert_int_equal(problems, 0);
 }
 
+/* Each of the parts sends too much. */
+static void quota_of_a_file_is_that_of_its_parts(void **state)
+{
+	static uint64_t addresses[MANY_ADDRESSES];
+	const struct worker_job job = {.path = "endless strings",
+				       .build_id = "",
+				       .addresses = addresses,
+				       .count = MANY_ADDRESSES};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.processes = 2;
+	pool.options.problem = count_problem;
+	problems = 0;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_int_equal(problems, 1);
+	assert_non_null(strstr(results[0].problem, "too many or too long names"));
+}
+
 /* A machine may have more CPUs. */
 static void all_places_of_workers_may_be_taken(void **state)
 {
@@ -1968,7 +2089,9 @@ int main(void)
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
 		cmocka_unit_test(pclntab_gives_inlined_functions_and_lines),
+		cmocka_unit_test(code_start_relocates_functions_of_go),
 		cmocka_unit_test(debug_file_gives_symbols),
+		cmocka_unit_test(symbols_of_all_files_are_used),
 		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(other_build_id_is_rejected),
 		cmocka_unit_test(worker_takes_the_candidate_with_the_build_id),
@@ -1999,6 +2122,7 @@ int main(void)
 		cmocka_unit_test(repeated_string_is_charged_once),
 		cmocka_unit_test(slow_worker_has_its_time),
 		cmocka_unit_test(file_with_many_addresses_is_read_in_parts),
+		cmocka_unit_test(quota_of_a_file_is_that_of_its_parts),
 		cmocka_unit_test(all_places_of_workers_may_be_taken),
 		cmocka_unit_test(descriptors_may_run_out),
 		cmocka_unit_test(worker_that_cannot_be_started_waits_for_others),
