@@ -11,6 +11,27 @@
 #include "lib/error.h"
 #include "sandbox.h"
 
+/*
+ * Replaces libc's function. The order of the arguments of a comparison is unspecified: this is the
+ * other one.
+ */
+static int (*compare_unswapped)(const void *a, const void *b, void *arg);
+
+static int compare_swapped(const void *a, const void *b, void *arg)
+{
+	return -compare_unswapped(b, a, arg);
+}
+
+void qsort_r(void *items, size_t count, size_t size,
+	     int (*compare)(const void *a, const void *b, void *arg), void *arg)
+{
+	void (*real)(void *, size_t, size_t, int (*)(const void *, const void *, void *), void *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "qsort_r");
+	compare_unswapped = compare;
+	real(items, count, size, compare_swapped, arg);
+}
+
 /* A symbol in the output of nm. */
 struct known {
 	uint64_t start, size;
@@ -589,6 +610,43 @@ static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, c
 	return make_code_file((struct code){0x1000, 1 << 24}, symbols, count, strings, size);
 }
 
+/* The section of names of a symbol table, which is the third one of make_code_file(). */
+static void test_names_are_in_a_string_table(void **state)
+{
+	static const struct {
+		uint32_t link, type;
+		uint64_t flags;
+	} broken[] = {
+		{3, SHT_PROGBITS, 0},
+		{3, SHT_STRTAB, SHF_COMPRESSED},
+		{0, SHT_STRTAB, 0},
+		{77, SHT_STRTAB, 0},
+	};
+	const Elf64_Sym symbols[] = {{0}, function_at(1, 0x1000, 1)};
+	Elf64_Shdr sections[4];
+	unsigned char *bytes;
+	size_t size;
+
+	(void)state;
+	assert_name(make_elf_file(symbols, 2, "\0f", 3), 0x1000, "f");
+	bytes = read_bytes(in_sandbox("made"), &size);
+	memcpy(sections, bytes + sizeof(Elf64_Ehdr), sizeof(sections));
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		struct test_file *file;
+
+		sections[2].sh_link = broken[i].link;
+		sections[3].sh_type = broken[i].type;
+		sections[3].sh_flags = broken[i].flags;
+		memcpy(bytes + sizeof(Elf64_Ehdr), sections, sizeof(sections));
+		write_file(in_sandbox("broken"), bytes, size);
+		file = read_file(in_sandbox("broken"));
+		assert_int_equal(file->status, 0);
+		assert_string_equal(file->problem.text, "has a broken symbol table");
+		assert_no_name(file, 0x1000);
+	}
+	free(bytes);
+}
+
 /* Such symbols have no section, even if their value is an address of code. */
 static void test_symbols_without_a_section_are_no_functions(void **state)
 {
@@ -887,6 +945,7 @@ int main(void)
 		TEST(test_other_files_are_rejected),
 		TEST(test_survives_truncation),
 		TEST(test_extended_section_numbering_is_rejected),
+		TEST(test_names_are_in_a_string_table),
 		TEST(test_symbols_without_a_section_are_no_functions),
 		TEST(test_code_at_the_end_of_the_address_space),
 		TEST(test_search_of_nested_functions_is_limited),
