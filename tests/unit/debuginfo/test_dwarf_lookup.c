@@ -480,6 +480,28 @@ static void test_section_of_one_byte(void **state)
 	free_answers(&answers);
 }
 
+static void test_code_at_address_0(void **state)
+{
+	const uint64_t vaddrs[] = {3, 0, 1};
+	struct answers answers;
+
+	(void)state;
+	write_text(in_sandbox("zero.c"), "__attribute__((naked)) void zero(void)\n"
+					 "{\n"
+					 "	__asm__(\"nop; nop\");\n"
+					 "	__asm__(\"nop; nop\");\n"
+					 "}\n");
+	run("cd '%s' && gcc -g -fcf-protection=none -shared -nostdlib -Wl,-Ttext=0 -o program "
+	    "zero.c",
+	    sandbox);
+	answers = get_our_answers(in_sandbox("program"), vaddrs, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_non_null(strstr(answers.strings[i], "zero "));
+		assert_non_null(strstr(answers.strings[i], i ? "zero.c:3\n" : "zero.c:4\n"));
+	}
+	free_answers(&answers);
+}
+
 static void test_32_bit(void **state)
 {
 	const char *path = in_sandbox("program");
@@ -910,6 +932,7 @@ int main(void)
 		cmocka_unit_test(test_kinds_of_dwarf),
 		cmocka_unit_test(test_files_of_other_units),
 		cmocka_unit_test(test_section_of_one_byte),
+		cmocka_unit_test(test_code_at_address_0),
 		cmocka_unit_test(test_32_bit),
 		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_go),

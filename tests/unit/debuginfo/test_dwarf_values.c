@@ -325,6 +325,35 @@ static void test_attributes_that_are_not_read_are_merged(void **state)
 	dwarf_abbrevs_clear(&abbrevs);
 }
 
+/* Forms are numbers of 16 bits: 0x1000b is not DW_FORM_data1. */
+static void test_large_forms_are_unknown(void **state)
+{
+	static const unsigned char data[] = {
+		1, DW_TAG_subprogram, DW_CHILDREN_no, DW_AT_decl_line, DW_FORM_data1, 0, 0, 0,
+	};
+	static const unsigned char large[] = {
+		1, DW_TAG_subprogram, DW_CHILDREN_no, DW_AT_decl_line, 0x8b, 0x80, 4, 0, 0, 0,
+	};
+	struct dwarf dwarf = {.sections[SECTION_INFO] = SECTION("\x01" BYTES)};
+	struct dwarf_unit unit = {.dwarf = &dwarf, .layout = layout32, .end = 17};
+	struct dwarf_abbrevs abbrevs = {0};
+	struct dwarf_entry entry;
+	struct cursor cursor;
+
+	(void)state;
+	assert_int_equal(
+		dwarf_abbrevs_read(&abbrevs, cursor_at(data, sizeof(data), 0), layout32, 0), 0);
+	cursor = dwarf_cursor(&unit, 0);
+	assert_true(dwarf_entry_read(&cursor, &unit, &abbrevs, SLOT_BIT(SLOT_DECL_LINE), &entry));
+	assert_int_equal(dwarf_value(&entry, SLOT_DECL_LINE)->number, 1);
+	dwarf_abbrevs_clear(&abbrevs);
+	assert_int_equal(
+		dwarf_abbrevs_read(&abbrevs, cursor_at(large, sizeof(large), 0), layout32, 0), 0);
+	cursor = dwarf_cursor(&unit, 0);
+	assert_false(dwarf_entry_read(&cursor, &unit, &abbrevs, SLOT_BIT(SLOT_DECL_LINE), &entry));
+	dwarf_abbrevs_clear(&abbrevs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_cursors_end_with_their_unit),
 		cmocka_unit_test(test_abbreviations_are_found_by_code),
 		cmocka_unit_test(test_attributes_that_are_not_read_are_merged),
+		cmocka_unit_test(test_large_forms_are_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
