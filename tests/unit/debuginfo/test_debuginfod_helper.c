@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "debuginfo/debug_files.h"
 #include "lib/pidfd.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
@@ -262,6 +263,78 @@ static void test_requests_are_limited(void **state)
 	stop_helper(&helper);
 }
 
+/* What has no socket for the answers is ignored. */
+static void test_message_without_socket_is_ignored(void **state)
+{
+	struct debuginfod_helper helper;
+	struct error error;
+	char *path = NULL;
+	int connection;
+
+	(void)state;
+	start_helper(&helper);
+	assert_int_equal(send(helper.socket, "", 1, MSG_NOSIGNAL), 1);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "87654321", record_progress, NULL,
+						 &path, &error),
+			 -ENOENT);
+	close(connection);
+	stop_helper(&helper);
+}
+
+static int open_nothing(void *arg, enum debug_name kind, const char *name, const char *beside,
+			unsigned int *candidate, char **path)
+{
+	(void)arg, (void)kind, (void)name, (void)beside, (void)candidate;
+	*path = NULL;
+	return -ENOENT;
+}
+
+/* Opens a copy of the program that needs a shared file of dwz, with the build ID in octal. */
+static void open_with_alt_link(struct debug_files *files, const char *build_id, int *connection)
+{
+	const struct debug_search search = {
+		.open = open_nothing, .fetcher = connection, .progress = record_progress};
+	struct error error;
+	int fd;
+
+	run("cd '%s' && printf 'shared\\0%s' >link && "
+	    "objcopy --add-section .gnu_debugaltlink=link program linked",
+	    sandbox, build_id);
+	fd = open(in_sandbox("linked"), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(debug_files_open(files, fd, "linked", "", &search, &error), 0);
+	close(fd);
+}
+
+static void test_shared_files_of_dwz_are_fetched(void **state)
+{
+	struct debuginfod_helper helper;
+	struct debug_files files;
+	int connection;
+
+	(void)state;
+	start_helper(&helper);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	open_with_alt_link(&files, "\\022\\064\\126\\170", &connection);
+	assert_string_equal(files.problem.text, "");
+	assert_non_null(files.dwarf);
+	assert_non_null(files.alt.elf);
+	assert_string_equal(files.alt.path, program);
+	debug_files_close(&files);
+	/* One that the server does not have. */
+	open_with_alt_link(&files, "\\207\\145\\103\\041", &connection);
+	assert_string_equal(files.problem.text,
+			    "linked needs shared (build ID 87654321), which was not found");
+	assert_null(files.dwarf);
+	assert_null(files.alt.elf);
+	debug_files_close(&files);
+	close(connection);
+	stop_helper(&helper);
+}
+
 /* By a confined worker */
 
 static char name[64];
@@ -395,6 +468,8 @@ int main(void)
 		cmocka_unit_test(test_crash_is_reported),
 		cmocka_unit_test(test_helper_inherits_nothing),
 		cmocka_unit_test(test_requests_are_limited),
+		cmocka_unit_test(test_message_without_socket_is_ignored),
+		cmocka_unit_test(test_shared_files_of_dwz_are_fetched),
 		cmocka_unit_test(test_worker_uses_helper),
 		cmocka_unit_test(test_cache_is_that_of_the_user),
 	};
