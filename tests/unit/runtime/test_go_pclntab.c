@@ -485,6 +485,13 @@ static void test_unknown_files(void **state)
 	pclntab = reopen_image();
 	assert_chain(pclntab, 0x10, "  ?:0\n");
 	go_pclntab_close(pclntab);
+	/* The sequence of files ends in the middle of the function. */
+	go_image_make(&image, &go_1_20);
+	set_u32(record_of(1) + 20, (uint32_t)(append("\x02\x20", 3) - image.values));
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x20, OUTER);
+	assert_chain(pclntab, 0x40, "main.outer[...] main.outer[go.shape.int] ?:0\n");
+	go_pclntab_close(pclntab);
 }
 
 /* The last kind of functions is that of wrappers, if there are enough kinds. */
