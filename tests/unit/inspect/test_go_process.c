@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which files of a process are searched for Go's code. Its mappings and files are this test's. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inspect/go_process.h"
+#include "lib/error.h"
+
+#define MAPPINGS 1000u
+#define NO_MAPPING UINT32_MAX
+
+static struct process_mapping mappings[MAPPINGS];
+static size_t mapping_count;
+static size_t opened[MAPPINGS]; /* mappings, in the order of the search */
+static size_t opened_count;
+static size_t go_at; /* the mapping of a Go program, or NO_MAPPING */
+
+/* What go_process.c needs */
+
+int process_maps_read(pid_t pid, struct process_maps *maps, struct error *error)
+{
+	(void)error;
+	*maps = (struct process_maps){.pid = pid, .items = mappings, .count = mapping_count};
+	return 0;
+}
+
+void process_maps_clear(struct process_maps *maps)
+{
+	maps->count = 0;
+}
+
+const struct process_mapping *process_maps_at(const struct process_maps *maps, uint64_t address)
+{
+	(void)maps, (void)address;
+	return NULL;
+}
+
+int process_maps_open(const struct process_maps *maps, const struct process_mapping *mapping)
+{
+	opened[opened_count++] = (size_t)(mapping - maps->items);
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int process_file_read(const struct sandbox_server *server, const struct process_mapping *mapping,
+		      int fd, struct process_file *file, struct error *error)
+{
+	(void)server, (void)mapping, (void)fd, (void)error;
+	*file = (struct process_file){.bias = 0};
+	return 0;
+}
+
+int go_program_read(const struct sandbox_server *server, int fd, struct go_program *program,
+		    struct error *error)
+{
+	(void)server, (void)fd;
+	*program = (struct go_program){.version = "go1.24.4", .minor = 24};
+	return opened[opened_count - 1] == go_at
+		       ? 0
+		       : error_set(error, ENODATA, "no function table of Go");
+}
+
+void go_program_clear(struct go_program *program)
+{
+	(void)program;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	mapping_count = opened_count = 0;
+	go_at = NO_MAPPING;
+	return 0;
+}
+
+static void add_mapping(uint64_t device, uint64_t inode, bool is_executable)
+{
+	const uint64_t start = 0x1000 * (mapping_count + 1);
+
+	assert_true(mapping_count < MAPPINGS);
+	mappings[mapping_count++] = (struct process_mapping){
+		.start = start,
+		.end = start + 0x1000,
+		.device = device,
+		.inode = inode,
+		.is_executable = is_executable,
+		.path = "/bin/program",
+	};
+}
+
+static void files_with_code_are_searched_once(void **state)
+{
+	static const struct {
+		uint64_t device, inode;
+		bool is_executable, is_searched;
+	} cases[] = {
+		{8, 1, true, true},   {8, 1, true, false}, /* the same file */
+		{8, 2, false, false}, /* data */
+		{8, 2, true, true}, /* its code */
+		{0, 0, true, false}, /* no file: generated code */
+		{9, 1, true, true}, /* the same inode number in another file system */
+		{8, 3, true, true},   {8, 2, true, false},
+		{9, 1, true, false},  {9, 1, false, false},
+	};
+	struct go_process process;
+	struct error error;
+	size_t next = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		add_mapping(cases[i].device, cases[i].inode, cases[i].is_executable);
+	assert_int_equal(go_process_open(NULL, getpid(), &process, &error), -ENODATA);
+	assert_non_null(strstr(error.text, "runs no Go program"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (!cases[i].is_searched)
+			continue;
+		assert_true(next < opened_count);
+		assert_int_equal(opened[next++], i);
+	}
+	assert_int_equal(opened_count, next);
+}
+
+/* Returns whether Go's code is found in a file after those that were added. */
+static bool is_found(void)
+{
+	struct go_process process;
+	struct error error;
+	bool found;
+
+	go_at = mapping_count;
+	opened_count = 0;
+	add_mapping(8, 5000, true);
+	found = !go_process_open(NULL, getpid(), &process, &error);
+	if (found) {
+		assert_int_equal(process.mapping.start, mappings[go_at].start);
+		assert_int_equal(process.mapping.inode, 5000);
+		assert_string_equal(process.path, "/bin/program");
+		go_process_close(&process);
+	}
+	mapping_count--;
+	return found;
+}
+
+/* The number of files is limited, not that of their mappings. */
+static void mappings_of_one_file_hide_no_other(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 500; i++)
+		add_mapping(8, 1 + i % 2, true);
+	assert_true(is_found());
+	mapping_count = 0;
+	for (unsigned int i = 0; i < 255; i++)
+		add_mapping(8, 1 + i, true);
+	assert_true(is_found());
+	add_mapping(8, 256, true);
+	assert_false(is_found());
+}
+
+#define TEST(function) cmocka_unit_test_setup(function, set_up)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(files_with_code_are_searched_once),
+		TEST(mappings_of_one_file_hide_no_other),
+	};
+
+	return cmocka_run_group_tests_name("go_process", tests, NULL, NULL);
+}
