@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -37,6 +38,20 @@ static struct captured captured[STACKS];
 static struct elfutils_walk walks[STACKS];
 static size_t taken;
 static struct elfutils_module module;
+static int frames_fd = -1; /* the file with the walks, which the tested function closes */
+
+/* Replaces libc's function. */
+int memfd_create(const char *name, unsigned int flags)
+{
+	int fd = (int)syscall(SYS_memfd_create, name, flags);
+
+	if (!strcmp(name, "frames")) {
+		if (frames_fd >= 0)
+			close(frames_fd);
+		frames_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	return fd;
+}
 
 /* Sets the registers by their DWARF numbers, see the psABI, figure 3.36, and copies the stack. */
 static NOINLINE void capture(struct captured *to, size_t size)
@@ -123,6 +138,9 @@ static int teardown(void **state)
 	for (size_t i = 0; i < STACKS; i++)
 		free(captured[i].stack);
 	close(module.fd);
+	if (frames_fd >= 0)
+		close(frames_fd);
+	frames_fd = -1;
 	return 0;
 }
 
@@ -187,12 +205,43 @@ static void depth_is_limited(void **state)
 			    captured[0].count * sizeof(captured[0].callers[0]));
 }
 
+/* There is room for as many walks as there are stacks, each with all frames that a walk has. */
+static void deep_walks_have_room(void **state)
+{
+	struct stackbeat_stack *stacks[2];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		capture_deep(&captured[i]);
+		stacks[i] = captured[i].stack;
+	}
+	assert_int_equal(elfutils_walk_stacks(worker_server(), &module, 1, stacks, 2, TIMEOUT_MS,
+					      take, &taken),
+			 0);
+	assert_int_equal(taken, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(walks[i].count, STACKBEAT_USER_FRAMES_MAX);
+		assert_int_equal(walks[i].end, ELFUTILS_MAX_DEPTH);
+	}
+}
+
 /* What a worker writes that was taken over by a file that it has parsed. */
 static struct {
 	struct elfutils_walk walk;
 	size_t size; /* bytes of `walk` */
 	int status; /* of its exit */
+	bool fills; /* it writes as much as it can */
 } answer;
+
+/* Returns whether a worker can write all walks that it was asked for, and not a byte more. */
+static bool is_bounded(int fd, size_t left)
+{
+	for (; left; left--) {
+		if (write(fd, "", 1) != 1)
+			return false;
+	}
+	return write(fd, "", 1) < 0;
+}
 
 static void answer_wrongly(enum worker_kind kind, const int fds[], size_t count)
 {
@@ -206,6 +255,8 @@ static void answer_wrongly(enum worker_kind kind, const int fds[], size_t count)
 	if (receive_fd(fds[2], &bias, sizeof(bias), &file) < 0)
 		_exit(1);
 	if (write(fds[1], &answer.walk, answer.size) != (ssize_t)answer.size)
+		_exit(1);
+	if (answer.fills && !is_bounded(fds[1], sizeof(answer.walk) - answer.size))
 		_exit(1);
 	while (answer.status == HANGS)
 		fstat(fds[0], &(struct stat){0});
@@ -261,6 +312,25 @@ static void a_worker_that_hangs_is_ended(void **state)
 	assert_int_equal(taken, 0);
 }
 
+/* Otherwise, it could fill the memory of the machine, or take away what the parent reads. */
+static void a_worker_cannot_change_the_size_of_its_result(void **state)
+{
+	const off_t size = sizeof(struct elfutils_walk);
+	struct stat st;
+
+	(void)state;
+	capture_below(&captured[0], 0);
+	answer.fills = true;
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, 1, 1, 0), 0);
+	answer.fills = false;
+	/* Even one without the filter of system calls, which forbids these. */
+	assert_int_equal(ftruncate(frames_fd, size + 1), -1);
+	assert_int_equal(ftruncate(frames_fd, size - 1), -1);
+	assert_int_equal(fcntl(frames_fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	assert_int_equal(fstat(frames_fd, &st), 0);
+	assert_int_equal(st.st_size, size);
+}
+
 static void without_files_each_walk_has_one_frame(void **state)
 {
 	const struct elfutils_module empty = {.fd = memfd_create("empty", MFD_CLOEXEC)};
@@ -308,8 +378,10 @@ int main(void)
 		TEST(callers_are_found),
 		TEST(copies_end),
 		TEST(depth_is_limited),
+		TEST(deep_walks_have_room),
 		TEST(a_worker_is_not_trusted),
 		TEST(a_worker_that_hangs_is_ended),
+		TEST(a_worker_cannot_change_the_size_of_its_result),
 		TEST(without_files_each_walk_has_one_frame),
 		TEST(missing_worker_is_an_error),
 	};
