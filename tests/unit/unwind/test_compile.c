@@ -131,18 +131,25 @@ static void go_without_code(void **state)
 	assert_int_equal(compile(image.bytes, image.size).result, UNWIND_NO_INFORMATION);
 }
 
-/* Assembles a program with .text at 0x1000, and other sections at the addresses of `flags`. */
-static struct unwind_summary build(const char *flags, const char *text)
+/*
+ * Assembles a program with .text at 0x1000, and other sections at the addresses of `flags`. Returns
+ * its bytes, which the caller frees.
+ */
+static unsigned char *assemble(const char *flags, const char *text, size_t *size)
 {
-	struct unwind_summary summary;
-	unsigned char *bytes;
-	size_t size;
-
 	write_text(in_sandbox("source.s"), text);
 	run("cd '%s' && gcc -nostdlib -static -Wl,--build-id=none,-z,noseparate-code,"
 	    "-Ttext=0x1000,-e,0%s -o program source.s",
 	    sandbox, flags);
-	bytes = read_bytes(in_sandbox("program"), &size);
+	return read_bytes(in_sandbox("program"), size);
+}
+
+static struct unwind_summary build(const char *flags, const char *text)
+{
+	struct unwind_summary summary;
+	size_t size;
+	unsigned char *bytes = assemble(flags, text, &size);
+
 	summary = compile(bytes, size);
 	free(bytes);
 	return summary;
@@ -196,10 +203,11 @@ static void code_of_init(void **state)
 }
 
 /* The destructors of gcc's crtstuff.c, with and without a check of __cxa_finalize. */
+#define DESTRUCTORS_CODE(shared, set)                                                              \
+	".byte 0x80, 0x3d, 1, 2, 3, 4, 0, 0x75, 5, 0x55\n" shared set                              \
+	".skip 6, 0x90\npop %rbp\nret\n"
 #define DESTRUCTORS(shared, set)                                                                   \
-	FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\n"                                        \
-		 ".byte 0x80, 0x3d, 1, 2, 3, 4, 0, 0x75, 5, 0x55\n" shared set                     \
-		 ".skip 6, 0x90\npop %rbp\nret\n"
+	FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\n" DESTRUCTORS_CODE(shared, set)
 #define SHARED ".byte 0x48, 0x83, 0x3d, 1, 2, 3, 4, 0\n"
 #define SET ".byte 0x48, 0x89, 0xe5\n"
 #define MORE ",--section-start=.more=0x2000"
@@ -229,6 +237,99 @@ static void code_of_destructors(void **state)
 	expect_kind(0x2010, STACKBEAT_UNWIND_NONE);
 	expect_kind(0x201e, STACKBEAT_UNWIND_NONE);
 	free(table);
+}
+
+/* They may be the first code that has no information. */
+static void code_of_destructors_at_the_start(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		build(MORE, FUNCTION ".section .more, \"ax\"\n" DESTRUCTORS_CODE("", SET)).result,
+		UNWIND_COMPILED);
+	expect_rule(0x2000, CFI_RSP, 8, false);
+	expect_rule(0x200a, CFI_RSP, 16, true);
+	expect_rule(0x200d, CFI_RBP, 16, true);
+	expect_rule(0x2014, CFI_RSP, 8, false);
+	expect_kind(0x2015, STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
+/* In code with frame pointers, a frame is left by pop %rbp and one of the two returns. */
+static void ends_of_frames(void **state)
+{
+	static const struct {
+		const char *end; /* of the code */
+		unsigned int size; /* bytes */
+		bool leaves;
+	} cases[] = {
+		{"pop %rbp\nret\n", 2, true},     {"pop %rbp\nret $8\n", 4, true},
+		{".byte 0x5d, 0xc4\n", 2, false}, {".byte 0x5d, 0xc1\n", 2, false},
+		{".byte 0x5c, 0xc3\n", 2, false}, {".byte 0x5d\n", 1, false},
+	};
+	/* As much code as is needed to trust rbp, and as many frames. */
+	const unsigned int count = 40, frame = 2000;
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint64_t end = 0x2000 + count * frame;
+
+		snprintf(text, sizeof(text),
+			 "%s.section .more, \"ax\"\n.rept %u\npush %%rbp\nmov %%rsp,%%rbp\n"
+			 ".skip %u, 0x90\n.endr\n%s",
+			 FUNCTION, count, frame - 4, cases[i].end);
+		assert_int_equal(build(MORE, text).result, UNWIND_COMPILED);
+		expect_rule(end - 1, CFI_RBP, 16, true);
+		expect_rule(end, CFI_RBP, 16, true);
+		if (cases[i].leaves)
+			expect_rule(end + 1, CFI_RSP, 8, false);
+		else if (cases[i].size > 1)
+			expect_rule(end + 1, CFI_RBP, 16, true);
+		expect_kind(end + cases[i].size, STACKBEAT_UNWIND_NONE);
+		free(table);
+	}
+}
+
+/* Moves the section out of the file, and gives it another name of the same length. */
+static void move_section(unsigned char *bytes, size_t size, const char *from, const char *to)
+{
+	Elf64_Ehdr elf;
+	Elf64_Shdr names, section;
+	bool found = false;
+
+	memcpy(&elf, bytes, sizeof(elf));
+	memcpy(&names, bytes + elf.e_shoff + elf.e_shstrndx * sizeof(names), sizeof(names));
+	for (size_t i = 0; i < elf.e_shnum; i++) {
+		unsigned char *header = bytes + elf.e_shoff + i * sizeof(section);
+		char *name;
+
+		memcpy(&section, header, sizeof(section));
+		name = (char *)bytes + names.sh_offset + section.sh_name;
+		if (strcmp(name, from) != 0)
+			continue;
+		memcpy(name, to, strlen(to));
+		section.sh_offset = size;
+		memcpy(header, &section, sizeof(section));
+		found = true;
+	}
+	assert_true(found);
+}
+
+/* It is left out. */
+static void compressed_section_beyond_the_file(void **state)
+{
+	size_t size;
+	unsigned char *bytes = assemble(
+		"", FUNCTION ".section .others_frame, \"\"\n.ascii \"ZLIB\"\n.skip 60\n", &size);
+
+	(void)state;
+	/* The old form of compression. */
+	move_section(bytes, size, ".others_frame", ".zdebug_frame");
+	assert_int_equal(compile(bytes, size).result, UNWIND_COMPILED);
+	expect_rule(0x1000, CFI_RSP, 8, false);
+	expect_rule(0x100f, CFI_RSP, 16, false);
+	free(table);
+	free(bytes);
 }
 
 /* Stubs of calls to shared libraries: each section whose name says so, if it is code. */
@@ -264,9 +365,15 @@ static void results_have_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(programs_of_go), cmocka_unit_test(go_without_code),
-		cmocka_unit_test(code_of_init),   cmocka_unit_test(code_of_destructors),
-		cmocka_unit_test(code_of_stubs),  cmocka_unit_test(results_have_texts),
+		cmocka_unit_test(programs_of_go),
+		cmocka_unit_test(go_without_code),
+		cmocka_unit_test(code_of_init),
+		cmocka_unit_test(code_of_destructors),
+		cmocka_unit_test(code_of_destructors_at_the_start),
+		cmocka_unit_test(ends_of_frames),
+		cmocka_unit_test(compressed_section_beyond_the_file),
+		cmocka_unit_test(code_of_stubs),
+		cmocka_unit_test(results_have_texts),
 	};
 
 	return cmocka_run_group_tests_name("compile", tests, make_sandbox, remove_sandbox);
