@@ -108,14 +108,20 @@ static int tear_down(void **state)
 	return remove_sandbox(state);
 }
 
-static void add_open(uint64_t id)
+static void add_open_on(uint64_t device, uint64_t id)
 {
 	struct file_job *job = file_job_new(FILE_JOB_OPEN, (uint32_t)id);
 
 	assert_non_null(job);
 	job->id = id;
-	job->identity.device = id;
+	job->identity.device = device;
 	assert_int_equal(file_opener_add(opener, job), 0);
+}
+
+/* On a device of its own. */
+static void add_open(uint64_t id)
+{
+	add_open_on(id, id);
 }
 
 /* Takes the only job that is done. Returns its error. */
@@ -203,6 +209,52 @@ static void nothing_waits_for_too_many_hung_files(void **state)
 	pthread_mutex_unlock(&hang_lock);
 }
 
+/* Waits until the current file is given up: time flies. */
+static void expect_hung(uint32_t file)
+{
+	struct file_job *job = NULL;
+
+	for (int tries = 0; !job && tries < 60000; tries++) {
+		__atomic_add_fetch(&clock_error, 1, __ATOMIC_RELAXED);
+		file_opener_watch(opener);
+		job = file_opener_take(opener);
+		usleep(1000);
+	}
+	assert_non_null(job);
+	assert_null(job->next);
+	assert_int_equal(job->file, file);
+	assert_int_equal(job->err, -ETIMEDOUT);
+	assert_string_equal(job->problem.text, "its file system has hung");
+	file_job_free(job);
+}
+
+/* Some files of a device may hang; then, its others are given up at once. Other devices differ. */
+static void files_of_a_device_that_hangs_are_given_up(void **state)
+{
+	const uint64_t devices[] = {7, 8, 7};
+	struct file_job *job;
+
+	(void)state;
+	assert_int_equal(FILE_OPENER_STUCK_MAX_PER_DEVICE, 2);
+	hangs = true;
+	for (uint32_t i = 0; i < 3; i++) {
+		add_open_on(devices[i], i + 1);
+		expect_hung(i + 1);
+	}
+	add_open_on(7, 4);
+	job = file_opener_take(opener);
+	assert_non_null(job);
+	assert_null(job->next);
+	assert_int_equal(job->file, 4);
+	assert_int_equal(job->err, -ETIMEDOUT);
+	assert_string_equal(job->problem.text, "other files of its file system have hung");
+	file_job_free(job);
+	resume();
+	add_open_on(8, 5);
+	file_opener_finish(opener);
+	assert_int_equal(take_one(), 0);
+}
+
 /* A byte a second: its owner could keep all others waiting for days. */
 static void slow_copy_is_given_up(void **state)
 {
@@ -265,6 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(file_of_another_size_is_not_copied),
 		TEST(lack_of_threads_is_no_error),
+		TEST(files_of_a_device_that_hangs_are_given_up),
 		TEST(slow_copy_is_given_up),
 		TEST(end_does_not_wait_for_all_copies),
 		TEST(nothing_waits_for_too_many_hung_files),
