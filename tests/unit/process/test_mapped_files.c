@@ -470,6 +470,55 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 	assert_symbol(file, "copied");
 }
 
+/* Files that have changed since they were mapped can't be copied: they take no room of copies. */
+static void failed_copies_leave_room(void **state)
+{
+	enum { FILES = MAPPED_FILES_COPIES_MAX / MAPPED_FILES_COPY_MAX };
+	struct mapped_file *changed[FILES], *file;
+	struct stat original, copy;
+	unsigned int before;
+
+	(void)state;
+	for (unsigned int i = 0; i < FILES; i++) {
+		const char *path = in_sandbox("%u.so", i);
+
+		run("truncate -s %llu %s", (unsigned long long)MAPPED_FILES_COPY_MAX, path);
+		changed[i] = mapped_files_get(mapped, fake_file(mapped, &files, path));
+		run("truncate -s -1 %s", path);
+		request(changed[i]);
+	}
+	while (files.released < FILES)
+		mapped_files_collect(mapped);
+	before = open_files();
+	while (open_files() < before + FILES)
+		mapped_files_sweep(mapped);
+	/* Until their descriptors for the copies are closed. */
+	for (int i = 0; i < 1000 && open_files() > before; i++) {
+		mapped_files_collect(mapped);
+		usleep(10000);
+	}
+	assert_int_equal(open_files(), before);
+	file = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
+	assert_int_equal(stat(in_sandbox("a.so"), &original), 0);
+	request(file);
+	while (files.released <= FILES)
+		mapped_files_collect(mapped);
+	for (int i = 0; i < 30; i++)
+		mapped_files_sweep(mapped);
+	mapped_files_finish(mapped);
+	for (unsigned int i = 0; i <= FILES; i++) {
+		const struct mapped_file *opened = i < FILES ? changed[i] : file;
+		int fd = mapped_file_open_candidate(mapped, opened, 0, NULL);
+
+		assert_true(fd >= 0);
+		assert_int_equal(fstat(fd, &copy), 0);
+		assert_int_equal(copy.st_nlink, i < FILES);
+		close(fd);
+	}
+	assert_int_not_equal(copy.st_ino, original.st_ino);
+	assert_symbol(file, "copied");
+}
+
 static void mapped_and_deleted_files_are_not_copied(void **state)
 {
 	struct mapped_file *live = announce(build("a.so", "live", "0x0102"), "\1\2", 2);
@@ -1051,6 +1100,7 @@ int main(void)
 		TEST(kept_files_are_bounded_fairly),
 		TEST(kept_files_leave_room),
 		TEST(unmapped_file_is_replaced_by_a_copy),
+		TEST(failed_copies_leave_room),
 		TEST(mapped_and_deleted_files_are_not_copied),
 		TEST(files_of_ended_processes_are_forgotten),
 		TEST(memory_of_the_table_is_known),
