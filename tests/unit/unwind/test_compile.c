@@ -7,12 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "go_image.h"
 #include "sandbox.h"
 #include "unwind/cfi.h"
 #include "unwind/compile.h"
+
+#define PAGE 4096u
+
+/* Replaces libc's function: behind the last page of a file, nothing can be read. */
+void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	if (fd >= 0 && !address) {
+		address = (void *)syscall(SYS_mmap, NULL, (size + PAGE - 1) / PAGE * PAGE + PAGE,
+					  PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		flags |= MAP_FIXED;
+	}
+	return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
+}
 
 static struct stackbeat_unwind_table *table;
 static struct stackbeat_unwind_view view;
@@ -254,6 +268,45 @@ static void code_of_destructors_at_the_start(void **state)
 	free(table);
 }
 
+/* The last bytes of the last page. */
+static void code_of_destructors_at_the_end_of_the_file(void **state)
+{
+	unsigned char *bytes, *larger;
+	size_t size, larger_size;
+	bool found = false;
+	Elf64_Phdr segment;
+	Elf64_Ehdr elf;
+
+	(void)state;
+	bytes = assemble(MORE, FUNCTION ".section .more, \"ax\"\n" DESTRUCTORS_CODE("", SET),
+			 &size);
+	larger_size = size / PAGE * PAGE + 2 * PAGE;
+	larger = calloc(1, larger_size);
+	assert_non_null(larger);
+	memcpy(larger, bytes, size);
+	memcpy(&elf, bytes, sizeof(elf));
+	for (size_t i = 0; i < elf.e_phnum; i++) {
+		unsigned char *header = larger + elf.e_phoff + i * sizeof(segment);
+
+		memcpy(&segment, header, sizeof(segment));
+		if (segment.p_type != PT_LOAD || segment.p_vaddr != 0x2000)
+			continue;
+		memcpy(larger + larger_size - segment.p_filesz, bytes + segment.p_offset,
+		       segment.p_filesz);
+		segment.p_offset = larger_size - segment.p_filesz;
+		memcpy(header, &segment, sizeof(segment));
+		found = true;
+	}
+	assert_true(found);
+	assert_int_equal(compile(larger, larger_size).result, UNWIND_COMPILED);
+	expect_rule(0x2000, CFI_RSP, 8, false);
+	expect_rule(0x2014, CFI_RSP, 8, false);
+	expect_kind(0x2015, STACKBEAT_UNWIND_NONE);
+	free(table);
+	free(larger);
+	free(bytes);
+}
+
 /* In code with frame pointers, a frame is left by pop %rbp and one of the two returns. */
 static void ends_of_frames(void **state)
 {
@@ -370,6 +423,7 @@ int main(void)
 		cmocka_unit_test(code_of_init),
 		cmocka_unit_test(code_of_destructors),
 		cmocka_unit_test(code_of_destructors_at_the_start),
+		cmocka_unit_test(code_of_destructors_at_the_end_of_the_file),
 		cmocka_unit_test(ends_of_frames),
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
