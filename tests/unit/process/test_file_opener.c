@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "sandbox.h"
 
 static struct file_opener *opener;
@@ -26,11 +27,11 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 	return no_threads ? EAGAIN : real(thread, attributes, run, arg);
 }
 
-/* Seconds by which the test is ahead. */
-static time_t clock_error;
+/* The time, which nothing else changes: however busy the machine is, no file seems to hang. */
+static int64_t now = NS_PER_SECOND;
 
-/* Seconds that each read takes, and bytes that it gets at most; 0: as libc's function. */
-static time_t read_s;
+/* The time that each read takes, and bytes that it gets at most; 0: as libc's function. */
+static int64_t read_ns;
 static size_t read_max;
 static unsigned int reads, reads_until_stop; /* the last one waits until `reads_until_stop` is 0 */
 
@@ -39,8 +40,8 @@ ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
 {
 	if (read_max && size > read_max)
 		size = read_max;
-	__atomic_add_fetch(&clock_error, read_s, __ATOMIC_RELAXED);
-	if (read_s && __atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED) ==
+	__atomic_add_fetch(&now, read_ns, __ATOMIC_RELAXED);
+	if (read_ns && __atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED) ==
 			      __atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED)) {
 		while (__atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED))
 			usleep(1000);
@@ -66,15 +67,31 @@ static bool resumes_at_end;
 /* Replaces libc's function. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-	int result = (int)syscall(SYS_clock_gettime, clock, time);
+	int64_t ns = __atomic_load_n(&now, __ATOMIC_RELAXED);
 
+	(void)clock;
 	if (resumes_at_end && gettid() == getpid()) {
 		resumes_at_end = false;
 		resume();
 	}
+	*time = (struct timespec){ns / NS_PER_SECOND, ns % NS_PER_SECOND};
+	return 0;
+}
 
-	time->tv_sec += __atomic_load_n(&clock_error, __ATOMIC_RELAXED);
-	return result;
+/* Replaces libc's function: looks at the time again and again, as it is not that of the machine. */
+int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+			   const struct timespec *deadline)
+{
+	int (*real)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+	struct timespec soon;
+
+	(void)deadline;
+	*(void **)&real = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+	syscall(SYS_clock_gettime, clock, &soon);
+	soon.tv_nsec += 1000000;
+	soon.tv_sec += soon.tv_nsec / NS_PER_SECOND;
+	soon.tv_nsec %= NS_PER_SECOND;
+	return real(condition, mutex, clock, &soon);
 }
 
 static int open_or_hang(uint64_t id, void *arg)
@@ -190,7 +207,7 @@ static void nothing_waits_for_too_many_hung_files(void **state)
 	for (uint64_t id = 1; id <= FILE_OPENER_STUCK_MAX + 10; id++)
 		add_open(id);
 	for (int tries = 0; given_up < FILE_OPENER_STUCK_MAX + 10 && tries < 60000; tries++) {
-		__atomic_add_fetch(&clock_error, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&now, NS_PER_SECOND, __ATOMIC_RELAXED);
 		file_opener_watch(opener);
 		for (job = file_opener_take(opener); job; job = next) {
 			next = job->next;
@@ -215,7 +232,7 @@ static void expect_hung(uint32_t file)
 	struct file_job *job = NULL;
 
 	for (int tries = 0; !job && tries < 60000; tries++) {
-		__atomic_add_fetch(&clock_error, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&now, NS_PER_SECOND, __ATOMIC_RELAXED);
 		file_opener_watch(opener);
 		job = file_opener_take(opener);
 		usleep(1000);
@@ -265,7 +282,7 @@ static void slow_copy_is_given_up(void **state)
 	write_file(in_sandbox("file"), text, sizeof(text));
 	reads_until_stop = 101;
 	read_max = 1;
-	read_s = 1;
+	read_ns = NS_PER_SECOND;
 	add_copy(sizeof(text));
 	while (__atomic_load_n(&reads, __ATOMIC_RELAXED) < 101)
 		usleep(1000);
@@ -277,14 +294,15 @@ static void slow_copy_is_given_up(void **state)
 	file_job_free(job);
 	__atomic_store_n(&reads_until_stop, 0, __ATOMIC_RELAXED);
 	read_max = 0;
-	read_s = 0;
+	read_ns = 0;
 	reads = 0;
 }
 
 /* Many copies that are fast enough, each. */
 static void end_does_not_wait_for_all_copies(void **state)
 {
-	enum { COPIES = 3 * FILE_OPENER_FINISH_FACTOR };
+	/* Each takes half of the time after which it would hang. */
+	enum { IN_TIME = 2 * FILE_OPENER_FINISH_FACTOR, COPIES = 2 * IN_TIME };
 	unsigned int done = 0, given_up = 0;
 	struct file_job *job, *next;
 
@@ -293,8 +311,8 @@ static void end_does_not_wait_for_all_copies(void **state)
 	add_open(1);
 	for (unsigned int i = 0; i < COPIES; i++)
 		add_copy(4);
-	read_s = 1;
-	reads_until_stop = FILE_OPENER_FINISH_FACTOR + 5;
+	read_ns = NS_PER_SECOND / 2;
+	reads_until_stop = IN_TIME + 5;
 	resumes_at_end = true;
 	file_opener_finish(opener);
 	__atomic_store_n(&reads_until_stop, 0, __ATOMIC_RELAXED);
@@ -304,9 +322,9 @@ static void end_does_not_wait_for_all_copies(void **state)
 		given_up += job->err == -ETIMEDOUT;
 		file_job_free(job);
 	}
-	assert_in_range(done, FILE_OPENER_FINISH_FACTOR - 1, FILE_OPENER_FINISH_FACTOR + 4);
+	assert_in_range(done, IN_TIME - 1, IN_TIME + 4);
 	assert_int_equal(done + given_up, COPIES);
-	read_s = 0;
+	read_ns = 0;
 	reads = 0;
 }
 
