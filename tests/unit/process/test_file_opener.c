@@ -42,7 +42,7 @@ ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
 		size = read_max;
 	__atomic_add_fetch(&now, read_ns, __ATOMIC_RELAXED);
 	if (read_ns && __atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED) ==
-			      __atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED)) {
+			       __atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED)) {
 		while (__atomic_load_n(&reads_until_stop, __ATOMIC_RELAXED))
 			usleep(1000);
 	}
