@@ -59,20 +59,18 @@ const char *service_of(const struct profile *profile, size_t sample)
 
 static struct service *find_service(struct services *services, const char *name)
 {
-	char *copy;
+	uint32_t index;
 
-	for (size_t i = 0; i < services->count; i++) {
-		if (!strcmp(services->items[i].name, name))
-			return &services->items[i];
-	}
 	if (array_reserve(&services->items, &services->capacity, services->count, 1,
 			  sizeof(*services->items)))
 		return NULL;
-	copy = strdup(name);
-	if (!copy)
+	index = string_table_add(&services->names, name, strlen(name));
+	if (index == STRING_NONE)
 		return NULL;
-	services->items[services->count] = (struct service){.name = copy};
-	return &services->items[services->count++];
+	if (index == services->count)
+		services->items[services->count++] =
+			(struct service){.name = services->names.items[index]};
+	return &services->items[index];
 }
 
 /* A sum that would overflow stays at the maximum: the files may be damaged. */
@@ -125,8 +123,7 @@ void services_sort(struct services *services)
 
 void services_clear(struct services *services)
 {
-	for (size_t i = 0; i < services->count; i++)
-		free(services->items[i].name);
 	free(services->items);
+	string_table_clear(&services->names);
 	*services = (struct services){0};
 }

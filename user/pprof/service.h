@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/string_table.h"
+
 struct profile;
 
 #define SERVICE_KERNEL "kernel"
@@ -19,7 +21,7 @@ struct profile;
 const char *service_of(const struct profile *profile, size_t sample);
 
 struct service {
-	char *name;
+	const char *name; /* in the table of names */
 	int64_t samples, cpu_ns;
 };
 
@@ -27,6 +29,7 @@ struct service {
 struct services {
 	struct service *items;
 	size_t count, capacity;
+	struct string_table names; /* private: numbered as the items, until they are sorted */
 };
 
 /*
@@ -38,7 +41,7 @@ int services_add(struct services *services, const struct profile *profile);
 /* Adds to the sums of a service. Returns 0 or -ENOMEM. */
 int services_add_sum(struct services *services, const char *name, int64_t samples, int64_t cpu_ns);
 
-/* Sorts the services by CPU time, the largest first. */
+/* Sorts the services by CPU time, the largest first. Nothing can be added afterwards. */
 void services_sort(struct services *services);
 void services_clear(struct services *services);
 

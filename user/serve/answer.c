@@ -369,7 +369,8 @@ int answer_timeline(const char *store, const struct request *request, int out, s
 	timeline_init(&timeline, request->from_us, request->until_us, request->steps);
 	err = store_query_sums(store, request->from_us, request->until_us, add_to_timeline,
 			       &timeline, &query, error);
-	timeline_reduce(&timeline, TIMELINE_SERVICES_MAX);
+	if (!err && timeline_finish(&timeline, TIMELINE_SERVICES_MAX))
+		err = error_errno(error, ENOMEM, "can't sum windows up");
 	for (size_t i = 0; i < timeline.count && !err; i++)
 		json_object_array_add(array, timeline_object(&timeline, &timeline.items[i]));
 	add_seconds(object, "from", request->from_us);

@@ -9,37 +9,30 @@
 #include "lib/array.h"
 #include "pprof/service.h"
 
+/* The CPU time of a service in a step, of one window. */
+struct timeline_part {
+	uint32_t service, step;
+	int64_t cpu_ns;
+};
+
 void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, size_t steps)
 {
 	*timeline = (struct timeline){.from_us = from_us, .until_us = until_us, .steps = steps};
 }
 
-/* `hint`: where it may be. Windows list their services in similar orders. */
-static struct timeline_service *find_service(struct timeline *timeline, const char *name,
-					     size_t hint)
+/* Returns the number of a service, or STRING_NONE without memory. */
+static uint32_t find_service(struct timeline *timeline, const char *name)
 {
-	struct timeline_service *service;
+	uint32_t index;
 
-	if (hint < timeline->count && !strcmp(timeline->items[hint].name, name))
-		return &timeline->items[hint];
-	for (size_t i = 0; i < timeline->count; i++) {
-		if (!strcmp(timeline->items[i].name, name))
-			return &timeline->items[i];
-	}
 	if (array_reserve(&timeline->items, &timeline->capacity, timeline->count, 1,
 			  sizeof(*timeline->items)))
-		return NULL;
-	service = &timeline->items[timeline->count];
-	service->name = strdup(name);
-	service->cpu_ns = calloc(timeline->steps, sizeof(*service->cpu_ns));
-	service->sum_ns = 0;
-	if (!service->name || !service->cpu_ns) {
-		free(service->name);
-		free(service->cpu_ns);
-		return NULL;
-	}
-	timeline->count++;
-	return service;
+		return STRING_NONE;
+	index = string_table_add(&timeline->names, name, strlen(name));
+	if (index == timeline->count)
+		timeline->items[timeline->count++] =
+			(struct timeline_service){.name = timeline->names.items[index]};
+	return index;
 }
 
 /* The start of a step; the end of the last one for timeline->steps. */
@@ -77,37 +70,50 @@ static void add_to(int64_t *sum, int64_t value)
 		*sum = INT64_MAX;
 }
 
-static void spread(const struct timeline *timeline, struct timeline_service *service,
-		   int64_t cpu_ns, int64_t start_us, int64_t end_us)
+static int add_part(struct timeline *timeline, uint32_t service, size_t step, int64_t cpu_ns)
+{
+	if (array_reserve(&timeline->parts, &timeline->part_capacity, timeline->part_count, 1,
+			  sizeof(*timeline->parts)))
+		return -ENOMEM;
+	timeline->parts[timeline->part_count++] =
+		(struct timeline_part){service, (uint32_t)step, cpu_ns};
+	add_to(&timeline->items[service].sum_ns, cpu_ns);
+	return 0;
+}
+
+static int spread(struct timeline *timeline, uint32_t service, int64_t cpu_ns, int64_t start_us,
+		  int64_t end_us)
 {
 	const int64_t until_us = MIN(end_us, timeline->until_us);
 	int64_t time_us = MAX(start_us, timeline->from_us);
+	int err = 0;
 
-	for (size_t step = step_of(timeline, time_us); time_us < until_us; step++) {
+	for (size_t step = step_of(timeline, time_us); time_us < until_us && !err; step++) {
 		const int64_t next_us = MIN(step_start(timeline, step + 1), until_us);
-		const int64_t part = part_until(cpu_ns, start_us, end_us, next_us) -
-				     part_until(cpu_ns, start_us, end_us, time_us);
 
-		add_to(&service->cpu_ns[step], part);
-		add_to(&service->sum_ns, part);
+		err = add_part(timeline, service, step,
+			       part_until(cpu_ns, start_us, end_us, next_us) -
+				       part_until(cpu_ns, start_us, end_us, time_us));
 		time_us = next_us;
 	}
+	return err;
 }
 
 int timeline_add(struct timeline *timeline, const struct services *services, int64_t start_us,
 		 int64_t end_us)
 {
+	int err = 0;
+
 	if (start_us >= end_us || end_us <= timeline->from_us || start_us >= timeline->until_us)
 		return 0;
-	for (size_t i = 0; i < services->count; i++) {
-		struct timeline_service *service =
-			find_service(timeline, services->items[i].name, i);
+	for (size_t i = 0; i < services->count && !err; i++) {
+		uint32_t service = find_service(timeline, services->items[i].name);
 
-		if (!service)
-			return -ENOMEM;
-		spread(timeline, service, services->items[i].cpu_ns, start_us, end_us);
+		err = service == STRING_NONE ? -ENOMEM
+					     : spread(timeline, service, services->items[i].cpu_ns,
+						      start_us, end_us);
 	}
-	return 0;
+	return err;
 }
 
 static int compare_services(const void *left, const void *right)
@@ -119,39 +125,58 @@ static int compare_services(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static void merge_into(const struct timeline *timeline, struct timeline_service *others,
-		       struct timeline_service *service)
+/* Replaces the services after the first `max` by their sum. */
+static void sum_others(struct timeline *timeline, size_t max)
 {
-	for (size_t step = 0; step < timeline->steps; step++)
-		add_to(&others->cpu_ns[step], service->cpu_ns[step]);
-	add_to(&others->sum_ns, service->sum_ns);
-	free(service->name);
-	free(service->cpu_ns);
+	struct timeline_service others = {.name = NULL};
+
+	for (size_t i = max; i < timeline->count; i++)
+		add_to(&others.sum_ns, timeline->items[i].sum_ns);
+	timeline->others = timeline->count - max;
+	timeline->items[max] = others;
+	timeline->count = max + 1;
 }
 
-void timeline_reduce(struct timeline *timeline, size_t max)
+/* `places`: of the services, by the numbers of their names. */
+static int set_steps(struct timeline *timeline, const uint32_t *places)
 {
-	struct timeline_service *others;
+	timeline->cpu_ns = calloc(timeline->count + 1, timeline->steps * sizeof(*timeline->cpu_ns));
+	if (!timeline->cpu_ns)
+		return -ENOMEM;
+	for (size_t i = 0; i < timeline->count; i++)
+		timeline->items[i].cpu_ns = timeline->cpu_ns + i * timeline->steps;
+	for (size_t i = 0; i < timeline->part_count; i++) {
+		const struct timeline_part *part = &timeline->parts[i];
+		size_t place = MIN(places[part->service], timeline->count - 1);
 
+		add_to(&timeline->items[place].cpu_ns[part->step], part->cpu_ns);
+	}
+	return 0;
+}
+
+int timeline_finish(struct timeline *timeline, size_t max)
+{
+	uint32_t *places = calloc(timeline->count + 1, sizeof(*places));
+	int err;
+
+	if (!places)
+		return -ENOMEM;
 	if (timeline->count)
 		qsort(timeline->items, timeline->count, sizeof(*timeline->items), compare_services);
-	if (timeline->count <= max)
-		return;
-	others = &timeline->items[max];
-	timeline->others = timeline->count - max;
-	for (size_t i = max + 1; i < timeline->count; i++)
-		merge_into(timeline, others, &timeline->items[i]);
-	free(others->name);
-	others->name = NULL;
-	timeline->count = max + 1;
+	for (size_t i = 0; i < timeline->count; i++)
+		places[string_table_find(&timeline->names, timeline->items[i].name)] = (uint32_t)i;
+	if (timeline->count > max)
+		sum_others(timeline, max);
+	err = set_steps(timeline, places);
+	free(places);
+	return err;
 }
 
 void timeline_clear(struct timeline *timeline)
 {
-	for (size_t i = 0; i < timeline->count; i++) {
-		free(timeline->items[i].name);
-		free(timeline->items[i].cpu_ns);
-	}
 	free(timeline->items);
+	free(timeline->cpu_ns);
+	free(timeline->parts);
+	string_table_clear(&timeline->names);
 	*timeline = (struct timeline){0};
 }

@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/string_table.h"
+
 struct services;
 
 struct timeline_service {
-	char *name; /* NULL: the sum of others */
-	int64_t *cpu_ns; /* of each step */
+	const char *name; /* NULL: the sum of others */
 	int64_t sum_ns;
+	int64_t *cpu_ns; /* of each step; NULL before timeline_finish() */
 };
 
 /* All zero before timeline_init(). Members are public to be read. */
@@ -21,6 +23,11 @@ struct timeline {
 	struct timeline_service *items;
 	size_t count, capacity;
 	size_t others; /* services in the sum of others */
+	/* Private. A machine may have had many services, of short times. */
+	struct string_table names; /* numbered as the items, until they are sorted */
+	struct timeline_part *parts;
+	size_t part_count, part_capacity;
+	int64_t *cpu_ns; /* of the items */
 };
 
 /* Sets the range and the number of steps, both of at least 1. */
@@ -35,10 +42,11 @@ int timeline_add(struct timeline *timeline, const struct services *services, int
 		 int64_t end_us);
 
 /*
- * Sorts the services by CPU time, the largest first, and merges those after the first `max`, at
- * least 1, into a last one without a name.
+ * Sorts the services by CPU time, the largest first, sums those after the first `max`, at least 1,
+ * up in a last one without a name, and sets the CPU times of the steps. Nothing can be added
+ * afterwards. Returns 0 or -ENOMEM.
  */
-void timeline_reduce(struct timeline *timeline, size_t max);
+int timeline_finish(struct timeline *timeline, size_t max);
 void timeline_clear(struct timeline *timeline);
 
 #endif

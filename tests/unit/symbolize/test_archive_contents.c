@@ -30,7 +30,7 @@ static void make_kernel(const char *kallsyms)
 	write_text(in_sandbox("proc/kallsyms"), kallsyms);
 	write_text(in_sandbox("proc/modules"), "ext4 4096 0 - Live 0xffffffffc0000000\n");
 	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
-	write_file(in_sandbox("%s", MODULE_NOTES + 1), module_notes, sizeof(module_notes));
+	write_file(in_sandbox("%s", &MODULE_NOTES[1]), module_notes, sizeof(module_notes));
 }
 
 static struct {
