@@ -43,6 +43,7 @@ static volatile struct shared {
 	int64_t monotonic, real; /* ns */
 	bool has_no_job; /* no process can be created */
 	bool job_runs; /* until this is false, or it is killed */
+	unsigned int jobs; /* that were started */
 	unsigned int kills;
 	struct profile_job_result result; /* of jobs */
 	bool is_full; /* the socket to the sampler, for ASK_STORED */
@@ -88,6 +89,7 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 	job->pid = FAKE_PID;
 	job->file = memfd_create("answer", MFD_CLOEXEC);
 	job->result = calloc(1, sizeof(*job->result));
+	shared->jobs++;
 	work(arg, job->file, job->result, &error);
 	return 0;
 }
@@ -151,6 +153,11 @@ int answer_windows(const char *store, const struct request *request, int out, st
 }
 
 int answer_services(const char *store, const struct request *request, int out, struct error *error)
+{
+	return answer_range(store, request, out, error);
+}
+
+int answer_timeline(const char *store, const struct request *request, int out, struct error *error)
 {
 	return answer_range(store, request, out, error);
 }
@@ -759,6 +766,7 @@ static void jobs_of_gone_clients_are_killed(void **state)
 	fd = send_request("/api/windows");
 	turn();
 	assert_int_equal(shared->kills, 0);
+	assert_int_equal(shared->jobs, JOBS_MAX);
 	for (size_t i = 0; i < JOBS_MAX; i++)
 		close(fds[i]);
 	for (unsigned int tries = 0; shared->kills < JOBS_MAX && tries < TRIES; tries++)
@@ -769,6 +777,7 @@ static void jobs_of_gone_clients_are_killed(void **state)
 	kill(server, SIGCHLD);
 	assert_int_equal(read_response(fd), 200);
 	assert_int_equal(shared->kills, JOBS_MAX);
+	assert_int_equal(shared->jobs, JOBS_MAX + 1);
 	end();
 }
 

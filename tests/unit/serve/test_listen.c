@@ -135,7 +135,7 @@ static void expect_address(const char *text, int family)
 {
 	struct sockaddr_storage address;
 	socklen_t size = sizeof(address);
-	int only_v6 = 0;
+	int only_v6 = 0, is_reused = 0;
 
 	if (listen_to(text, false, SAME_GROUP))
 		fail_msg("%s", error.text);
@@ -149,6 +149,11 @@ static void expect_address(const char *text, int family)
 		assert_int_equal(
 			getsockopt(listener.socket, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, &size), 0);
 	assert_int_equal(only_v6, family == AF_INET6);
+	/* A server that is started again gets its port, in spite of old connections. */
+	size = sizeof(is_reused);
+	assert_int_equal(getsockopt(listener.socket, SOL_SOCKET, SO_REUSEADDR, &is_reused, &size),
+			 0);
+	assert_int_equal(is_reused, 1);
 	close(listener.socket);
 }
 

@@ -53,7 +53,7 @@ struct exporter {
 
 static struct {
 	int open_err, run_err, take_err, measure_err, export_err, write_err;
-	bool fork_fails;
+	bool fork_fails, has_no_epoll;
 	bool is_due; /* the recorder wants recorder_take() */
 	bool blocks, crashes; /* processes that export */
 	uint64_t samples; /* of each slice */
@@ -80,6 +80,16 @@ static struct error error;
 static size_t files_before;
 
 /* The recorder, and what it needs */
+
+/* Replaces libc's function. */
+int epoll_create1(int flags)
+{
+	if (fake.has_no_epoll) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_create1, flags);
+}
 
 int recorder_open(struct recorder *opened, const struct recorder_config *wanted,
 		  struct error *message)
@@ -1232,6 +1242,9 @@ static void errors_at_the_start_are_reported(void **state)
 	assert_int_equal(sampler_run(&config, &error), -EBADF);
 	assert_non_null(strstr(error.text, "can't wait for requests"));
 	config.socket = usable;
+	fake.has_no_epoll = true;
+	assert_int_equal(sampler_run(&config, &error), -EMFILE);
+	fake.has_no_epoll = false;
 	assert_string_equal(loaded, "");
 	assert_int_equal(fake.closes, 0);
 	expect_nothing();
