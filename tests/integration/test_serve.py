@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import time
 
@@ -21,7 +22,8 @@ TIMEOUT_S = 240  # symbolizing takes minutes on a busy machine
 class Server:
     """A server that is started and ready; it listens at a Unix socket and at the loopback."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, token=None):
+        self.token = token
         run("ip", "link", "set", "lo", "up")
         self.directory = temporary_directory()
         self.directory.chmod(0o755)
@@ -30,13 +32,14 @@ class Server:
         self.process = start(STACKBEAT, "serve", "--listen", f"unix:{self.socket}", "--listen",
                              f"127.0.0.1:{PORT}", "--store", self.store, "--window", 10, *arguments,
                              stderr=subprocess.PIPE, text=True)
-        self.started = [self.process.stderr.readline() for _ in range(3)]
+        self.started = [self.process.stderr.readline() for _ in range(3 + arguments.count("--listen"))]
         wait_until(lambda: self.answers("/healthz"), "an answer")
 
     def get(self, path, method="GET", body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=TIMEOUT_S)
         try:
-            connection.request(method, path, body, headers or {})
+            token = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+            connection.request(method, path, body, {**token, **(headers or {})})
             response = connection.getresponse()
             return response, response.read()
         finally:
@@ -178,6 +181,47 @@ def page_has_its_data():
     check(b"<title>sh, compared with kernel</title>" in body, f"flame graph {body[:200]}")
     response, body = server.get(f"/api/profile?until={int(before) - 86400}&from=1&format=flamegraph")
     check_equal((response.status, body.count(b"\n")), (404, 1), f"no flame graph: {body[:200]}")
+    server.stop()
+
+
+@test
+def other_machines_need_tls_and_a_token():
+    directory = temporary_directory()
+    certificate, key, token = (directory / name for name in ("cert.pem", "key.pem", "token"))
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", 2,
+        "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:192.0.2.1", "-keyout", key, "-out", certificate)
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+    tls = ("--listen", "192.0.2.1:7443", "--tls-cert", certificate, "--tls-key", key)
+    process = start(STACKBEAT, "serve", "--store", directory, *tls, stderr=subprocess.PIPE, text=True)
+    err = process.communicate()[1]
+    check_equal((process.returncode, err.count("\n")), (1, 1), f"status without a token: {err}")
+    check("--tls-cert and --token-file" in err, err)
+    process = start(STACKBEAT, "serve", "--store", directory, *tls[:-1], token, "--token-file", token,
+                    stderr=subprocess.PIPE, text=True)
+    err = process.communicate()[1]
+    check_equal((process.returncode, err.count("\n")), (1, 1), f"status with a wrong key: {err}")
+    check("--tls-key is not its key" in err, err)
+    server = Server(*tls, "--token-file", token, token="0123456789abcdef")
+
+    def status(headers):
+        connection = http.client.HTTPSConnection("192.0.2.1", 7443, timeout=TIMEOUT_S,
+                                                 context=ssl.create_default_context(cafile=certificate))
+        connection.request("GET", "/debug/pprof/profile?seconds=1", headers=headers)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body[:2]
+
+    check_equal(status({})[0], 401, "status without the token")
+    check_equal(status({"Authorization": "Bearer 0123456789abcdeg"})[0], 401, "status with another token")
+    check_equal(status({"Authorization": "Bearer 0123456789abcdef"}), (200, b"\x1f\x8b"), "profile with the token")
+    # A local user needs the token, too, but no TLS.
+    check_equal(server.get("/healthz", headers={"X": "y"})[0].status, 200, "status at the loopback")
+    server.token = None
+    check_equal(server.get("/healthz")[0].status, 401, "status at the loopback without the token")
     server.stop()
 
 

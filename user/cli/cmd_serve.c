@@ -21,6 +21,7 @@
 #include "sandbox/capabilities.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
 #include "serve/listen.h"
@@ -59,6 +60,9 @@
 enum {
 	OPTION_LISTEN = OPTION_LONG_ONLY,
 	OPTION_INSECURE,
+	OPTION_TLS_CERT,
+	OPTION_TLS_KEY,
+	OPTION_TOKEN_FILE,
 	OPTION_STORE,
 	OPTION_NO_STORE,
 	OPTION_STORE_SIZE,
@@ -78,6 +82,7 @@ struct serve_options {
 	struct labels labels;
 	struct address addresses[LISTENERS_MAX];
 	size_t address_count;
+	struct access_files access;
 	struct store_config store;
 	const char *user; /* NULL: not given */
 	struct sandbox_options sandbox;
@@ -88,10 +93,17 @@ struct serve_options {
 static const struct cli_option serve_options[] = {
 	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)"},
 	{OPTION_LISTEN, "listen", "ADDRESS",
-	 "unix:PATH, or ADDRESS:PORT of the loopback, as in 127.0.0.1:7079 or [::1]:7079; repeatable "
+	 "unix:PATH, or ADDRESS:PORT, as in 127.0.0.1:7079 or [::1]:7079; repeatable; addresses other "
+	 "than those of the loopback need --tls-cert and --token-file "
 	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)"},
+	{OPTION_TLS_CERT, "tls-cert", "FILE",
+	 "the certificate (PEM), with those of its issuers, for addresses other than the loopback's"},
+	{OPTION_TLS_KEY, "tls-key", "FILE", "its key (PEM; default: in the file of the certificate)"},
+	{OPTION_TOKEN_FILE, "token-file", "FILE",
+	 "clients over TCP need the token in this file, as a bearer token or a password"},
 	{OPTION_INSECURE, "insecure", "ADDRESS",
-	 "as --listen, but any address: all who reach it can read the profiles; repeatable"},
+	 "as --listen, but any address, also without TLS or a token: all who reach it can read the "
+	 "profiles; repeatable"},
 	{OPTION_STORE, "store", "DIR",
 	 "store profiles in this directory (default: $STATE_DIRECTORY, or " STORE_DEFAULT ")"},
 	{OPTION_NO_STORE, "no-store", NULL, "store nothing"},
@@ -178,6 +190,15 @@ static int parse_serve_option(int id, char *value, void *arg, struct error *erro
 	case OPTION_LISTEN:
 	case OPTION_INSECURE:
 		return add_address(options, value, id == OPTION_INSECURE, error);
+	case OPTION_TLS_CERT:
+		options->access.certificate = value;
+		return 0;
+	case OPTION_TLS_KEY:
+		options->access.key = value;
+		return 0;
+	case OPTION_TOKEN_FILE:
+		options->access.token = value;
+		return 0;
 	case OPTION_STORE:
 		options->store.path = value;
 		return *value ? 0 : error_set(error, EINVAL, "--store: the directory is empty");
@@ -252,6 +273,7 @@ struct server {
 	struct serve_options options;
 	struct reader_sandbox sandbox;
 	struct http_config http;
+	struct access access;
 	uid_t uid; /* of that process, and of the store, if this one is root */
 	gid_t gid; /* of Unix sockets; -1: that of this process */
 	int lock; /* of the store; -1: none */
@@ -298,7 +320,8 @@ static int open_listeners(struct server *server, struct error *error)
 {
 	struct http_config *http = &server->http;
 	struct serve_options *options = &server->options;
-	int err = listen_inherit(http->listeners, &http->listener_count, error);
+	bool any = access_is_protected(&server->access);
+	int err = listen_inherit(http->listeners, &http->listener_count, any, error);
 
 	if (!err && !http->listener_count && !options->address_count) {
 		if (mkdir(RUN_DIRECTORY, 0755) && errno != EEXIST)
@@ -310,7 +333,7 @@ static int open_listeners(struct server *server, struct error *error)
 
 		if (http->listener_count == LISTENERS_MAX)
 			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
-		err = listen_at(address->text, address->insecure, server->gid,
+		err = listen_at(address->text, any || address->insecure, server->gid,
 				&http->listeners[http->listener_count], error);
 		http->listener_count += !err;
 	}
@@ -405,6 +428,8 @@ static int prepare_http(struct server *server, int report, struct error *error)
 	/* Without rights, as it runs code of other libraries. */
 	if (!err)
 		err = microhttpd_load(error);
+	if (!err && server->access.certificate)
+		err = http_check_tls(&server->access, error);
 	if (err)
 		return err;
 	if (server->options.store.path &&
@@ -460,6 +485,7 @@ static int start_http(struct server *server, struct error *error)
 	server->http.store = server->options.store;
 	server->http.rate = server->options.session.rate;
 	server->http.message = print_message;
+	server->http.access = &server->access;
 	server->socket = ends[0];
 	server->pid = fork();
 	if (!server->pid) {
@@ -568,6 +594,8 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 	if (!err)
 		err = find_user(server, error);
 	if (!err)
+		err = access_read(&server->access, &server->options.access, error);
+	if (!err)
 		err = open_listeners(server, error);
 	if (!err)
 		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
@@ -579,6 +607,7 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 		err = sample(server, command_line, error);
 	error_keep_first(&err, error, end_http(server, &later), &later);
 	reader_sandbox_stop(&server->sandbox);
+	access_clear(&server->access);
 	free(cmdline);
 	free(command_line);
 	return err;

@@ -17,6 +17,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "sandbox/fd_passing.h"
+#include "serve/access.h"
 #include "serve/metrics.h"
 #include "serve/microhttpd.h"
 #include "serve/profile_job.h"
@@ -523,6 +524,13 @@ static enum MHD_Result queue(struct http *http, struct MHD_Connection *connectio
 	if (!strcmp(type, "application/octet-stream"))
 		mhd.add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION,
 					"attachment; filename=\"profile\"");
+	/* A browser asks for a password. */
+	if (status == MHD_HTTP_UNAUTHORIZED) {
+		mhd.add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+					"Basic realm=\"stackbeat\", charset=\"UTF-8\"");
+		mhd.add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+					"Bearer realm=\"stackbeat\"");
+	}
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		mhd.add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	http->metrics.requests++;
@@ -707,6 +715,19 @@ static short hangup_of(struct MHD_Connection *connection)
 	return domain == AF_UNIX ? 0 : POLLRDHUP;
 }
 
+static bool is_granted(const struct query *query)
+{
+	const char *authorization = mhd.lookup_connection_value(query->connection, MHD_HEADER_KIND,
+								MHD_HTTP_HEADER_AUTHORIZATION);
+	char *password = NULL;
+	char *user = mhd.basic_auth_get_username_password(query->connection, &password);
+	bool granted = access_is_granted(query->http->config->access, authorization, password);
+
+	mhd.free(user);
+	mhd.free(password);
+	return granted;
+}
+
 static enum MHD_Result handle_request(const struct daemon *daemon, struct query *query,
 				      const char *path, const char *method)
 {
@@ -719,6 +740,10 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 	if (daemon->listener->is_loopback && !request_is_to_loopback(host_of(query->connection)))
 		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
 				   "the request is to another host");
+	if (daemon->listener->is_tcp && !is_granted(query))
+		return queue_error(http, query->connection, MHD_HTTP_UNAUTHORIZED,
+				   "this needs the token: as a bearer token, or as the password of "
+				   "any user");
 	/* Other sites may link to the page, which has no data. */
 	if (file)
 		return queue_bytes(http, query->connection, MHD_HTTP_OK, file->text,
@@ -874,17 +899,50 @@ static void close_late_clients(struct http *http, int64_t now)
 
 /* The loop */
 
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
+/* Sets the options of TLS, and returns its flag. */
+static unsigned int set_tls(const struct access *access, struct MHD_OptionItem options[4])
+{
+	options[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, access->certificate};
+	options[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, access->key};
+	options[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, TLS_VERSIONS};
+	options[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+	return MHD_USE_TLS;
+}
+
+int http_check_tls(const struct access *access, struct error *error)
+{
+	struct MHD_OptionItem options[4];
+	struct MHD_Daemon *daemon = mhd.start_daemon(
+		set_tls(access, options) | MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
+		access_handler, NULL, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+
+	if (!daemon)
+		return error_set(error, EINVAL,
+				 "--tls-cert: it is no certificate in PEM, or --tls-key is not its "
+				 "key");
+	mhd.stop_daemon(daemon);
+	return 0;
+}
+
 static int start_daemon(struct daemon *daemon, struct error *error)
 {
-	const unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+	const struct http_listener *listener = daemon->listener;
+	const struct access *access = daemon->http->config->access;
+	struct MHD_OptionItem options[4] = {{MHD_OPTION_END, 0, NULL}};
+	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
+	if (access->certificate && listener->is_tcp && !listener->is_loopback)
+		flags |= set_tls(access, options);
 	daemon->daemon = mhd.start_daemon(
 		flags, 0, NULL, NULL, access_handler, daemon, MHD_OPTION_LISTEN_SOCKET,
-		daemon->listener->socket, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+		listener->socket, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(HEADER_TIMEOUT_NS / NS_PER_SECOND),
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT,
 		1, MHD_OPTION_NOTIFY_COMPLETED, request_completed, daemon,
-		MHD_OPTION_NOTIFY_CONNECTION, note_connection, daemon, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_CONNECTION, note_connection, daemon, MHD_OPTION_ARRAY, options,
+		MHD_OPTION_END);
 	return daemon->daemon ? 0 : error_set(error, EIO, "can't start the HTTP server");
 }
 

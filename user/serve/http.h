@@ -12,18 +12,21 @@
 
 #include "serve/answer.h"
 
+struct access;
 struct error;
 
 #define LISTENERS_MAX 8u
 
 struct http_listener {
 	int socket; /* bound and listening */
-	bool is_loopback; /* only requests to a name of this machine are answered */
+	bool is_tcp; /* clients need the token, if there is one */
+	bool is_loopback; /* without TLS; only requests to a name of this machine are answered */
 };
 
 struct http_config {
 	struct http_listener listeners[LISTENERS_MAX];
 	size_t listener_count;
+	const struct access *access;
 	int socket; /* to the sampler, SOCK_SEQPACKET, of protocol.h */
 	int statm; /* /proc/self/statm of this process, or -1 */
 	struct store_config store;
@@ -33,6 +36,9 @@ struct http_config {
 	size_t cmdline_size;
 	void (*message)(const char *text); /* of a problem */
 };
+
+/* Checks that the certificate and the key can be used. Returns 0 or -EINVAL. */
+int http_check_tls(const struct access *access, struct error *error);
 
 /*
  * Serves until the sampler ends, and stores the last window. Signals that end a process are to be

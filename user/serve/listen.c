@@ -106,7 +106,7 @@ static bool split_address(const char *text, char *host, size_t size, const char 
 	return true;
 }
 
-static int listen_tcp(const char *text, bool insecure, struct http_listener *listener,
+static int listen_tcp(const char *text, bool any, struct http_listener *listener,
 		      struct error *error)
 {
 	const struct addrinfo hints = {
@@ -123,13 +123,16 @@ static int listen_tcp(const char *text, bool insecure, struct http_listener *lis
 		return error_set(error, EINVAL,
 				 "'%s' is not unix:PATH or ADDRESS:PORT with a numeric address",
 				 text);
-	*listener = (struct http_listener){.is_loopback = is_loopback(found->ai_addr)};
-	if (!listener->is_loopback && !insecure) {
+	*listener = (struct http_listener){
+		.is_tcp = true,
+		.is_loopback = is_loopback(found->ai_addr),
+	};
+	if (!listener->is_loopback && !any) {
 		freeaddrinfo(found);
 		return error_set(error, EPERM,
 				 "%s: profiles show the programs of all users, and other machines "
-				 "could read them: only addresses of the loopback are served; "
-				 "--insecure %s serves this one without encryption and passwords",
+				 "could read them: this needs --tls-cert and --token-file; "
+				 "--insecure %s serves without them",
 				 text, text);
 	}
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -145,15 +148,15 @@ static int listen_tcp(const char *text, bool insecure, struct http_listener *lis
 	return err;
 }
 
-int listen_at(const char *address, bool insecure, gid_t group, struct http_listener *listener,
+int listen_at(const char *address, bool any, gid_t group, struct http_listener *listener,
 	      struct error *error)
 {
 	if (!strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)))
 		return listen_unix(address + strlen(UNIX_PREFIX), group, listener, error);
-	return listen_tcp(address, insecure, listener, error);
+	return listen_tcp(address, any, listener, error);
 }
 
-static int inherit(int fd, struct http_listener *listener, struct error *error)
+static int inherit(int fd, bool any, struct http_listener *listener, struct error *error)
 {
 	struct sockaddr_storage address = {0};
 	socklen_t size = sizeof(address);
@@ -162,20 +165,21 @@ static int inherit(int fd, struct http_listener *listener, struct error *error)
 		return error_errno(error, errno, "LISTEN_FDS: file descriptor %d", fd);
 	*listener = (struct http_listener){
 		.socket = fd,
+		.is_tcp = address.ss_family != AF_UNIX,
 		.is_loopback = is_loopback((const struct sockaddr *)&address),
 	};
-	if (!listener->is_loopback && address.ss_family != AF_UNIX)
-		return error_set(
-			error, EPERM,
-			"LISTEN_FDS: file descriptor %d is neither a Unix socket nor at an "
-			"address of the loopback",
-			fd);
+	if (!listener->is_loopback && listener->is_tcp && !any)
+		return error_set(error, EPERM,
+				 "LISTEN_FDS: file descriptor %d is neither a Unix socket nor at "
+				 "an address of the loopback: this needs --tls-cert and "
+				 "--token-file",
+				 fd);
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_NONBLOCK))
 		return error_errno(error, errno, "LISTEN_FDS: file descriptor %d", fd);
 	return 0;
 }
 
-int listen_inherit(struct http_listener *listeners, size_t *count, struct error *error)
+int listen_inherit(struct http_listener *listeners, size_t *count, bool any, struct error *error)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
 	bool is_for_us = pid && fds && strtol(pid, NULL, 10) == getpid();
@@ -188,7 +192,7 @@ int listen_inherit(struct http_listener *listeners, size_t *count, struct error 
 	for (int i = 0; i < passed && !err; i++) {
 		if (*count == LISTENERS_MAX)
 			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
-		err = inherit(INHERITED_FIRST + i, &listeners[*count], error);
+		err = inherit(INHERITED_FIRST + i, any, &listeners[*count], error);
 		*count += !err;
 	}
 	return err;

@@ -13,17 +13,18 @@ struct error;
 
 /*
  * Listens at an address: "unix:PATH", whose socket has mode 0660 and the group `group` (-1: that of
- * the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6. Without
- * `insecure`, other addresses than those of the loopback are refused (-EPERM). A Unix socket that
+ * the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6. Unless `any`
+ * is set, other addresses than those of the loopback are refused (-EPERM). A Unix socket that
  * nobody listens at is replaced. Returns 0, or a negative errno value.
  */
-int listen_at(const char *address, bool insecure, gid_t group, struct http_listener *listener,
+int listen_at(const char *address, bool any, gid_t group, struct http_listener *listener,
 	      struct error *error);
 
 /*
- * Adds the sockets that systemd has passed (LISTEN_FDS) to the *count listeners. Refuses those that
- * are neither Unix sockets nor at the loopback. Returns 0 or a negative errno value.
+ * Adds the sockets that systemd has passed (LISTEN_FDS) to the *count listeners. Unless `any` is
+ * set, refuses those that are neither Unix sockets nor at the loopback. Returns 0 or a negative
+ * errno value.
  */
-int listen_inherit(struct http_listener *listeners, size_t *count, struct error *error);
+int listen_inherit(struct http_listener *listeners, size_t *count, bool any, struct error *error);
 
 #endif

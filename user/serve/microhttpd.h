@@ -13,9 +13,11 @@ struct error;
 /* The functions that are used, without their prefix. */
 #define MICROHTTPD_FUNCTIONS(FUNCTION)                                                             \
 	FUNCTION(add_response_header)                                                              \
+	FUNCTION(basic_auth_get_username_password)                                                 \
 	FUNCTION(create_response_from_buffer)                                                      \
 	FUNCTION(create_response_from_fd)                                                          \
 	FUNCTION(destroy_response)                                                                 \
+	FUNCTION(free)                                                                             \
 	FUNCTION(get_connection_info)                                                              \
 	FUNCTION(get_connection_values_n)                                                          \
 	FUNCTION(get_daemon_info)                                                                  \

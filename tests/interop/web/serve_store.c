@@ -19,6 +19,7 @@
 #include "lib/error.h"
 #include "sample_profile.h"
 #include "sandbox/fd_passing.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
 #include "serve/protocol.h"
@@ -112,9 +113,11 @@ static void sample(int socket)
 
 int main(int argc, char **argv)
 {
+	const struct access access_data = {.token = NULL};
 	struct http_config config = {
 		.listener_count = 1,
 		.statm = -1,
+		.access = &access_data,
 		.store = {.limits = {UINT64_MAX, INT64_MAX / 2, {7200, 86400}},
 			  .window_s = 60,
 			  .labels = UINT32_MAX},
@@ -133,7 +136,8 @@ int main(int argc, char **argv)
 		err = fill(argv[1], minutes, &error);
 	}
 	if (!err) {
-		config.listeners[0] = (struct http_listener){listen_at(&port), true};
+		config.listeners[0] = (struct http_listener){
+			.socket = listen_at(&port), .is_tcp = true, .is_loopback = true};
 		err = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
 	}
 	if (err || config.listeners[0].socket < 0) {

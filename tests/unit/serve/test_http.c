@@ -2,6 +2,7 @@
 /* The HTTP server, between a client and a sampler that are both this test. */
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include "sample_profile.h"
 #include "sampler_stub.h"
 #include "sandbox.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
 #include "serve/protocol.h"
@@ -29,6 +31,8 @@
 #define SECOND INT64_C(1000000000)
 #define SERVER_IDS (UINT32_C(1) << 24)
 
+static struct access access_data;
+static int tls_socket = -1; /* of the network; -1: none */
 static struct http_config config;
 static pid_t server;
 static char store_path[PATH_MAX];
@@ -69,6 +73,7 @@ static int set_up(void **state)
 	snprintf(store_path, sizeof(store_path), "%s", in_sandbox("store"));
 	config = (struct http_config){
 		.statm = -1,
+		.access = &access_data,
 		.store = {.limits = {UINT64_MAX, 86400, {7200, 86400}},
 			  .window_s = 1,
 			  .labels = UINT32_MAX},
@@ -109,9 +114,13 @@ static void start_server(bool with_store)
 {
 	int ends[2];
 
-	config.listeners[0] = (struct http_listener){listen_on(in_sandbox("any")), false};
-	config.listeners[1] = (struct http_listener){listen_on(in_sandbox("loopback")), true};
-	config.listener_count = 2;
+	config.listeners[0] = (struct http_listener){.socket = listen_on(in_sandbox("any"))};
+	config.listeners[1] = (struct http_listener){.socket = listen_on(in_sandbox("loopback")),
+						     .is_loopback = true};
+	config.listeners[2] =
+		(struct http_listener){.socket = listen_on(in_sandbox("tcp")), .is_tcp = true};
+	config.listeners[3] = (struct http_listener){.socket = tls_socket, .is_tcp = true};
+	config.listener_count = tls_socket < 0 ? 3 : 4;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	config.socket = ends[1];
 	config.store.path = with_store ? store_path : NULL;
@@ -131,6 +140,9 @@ static void start_server(bool with_store)
 	close(ends[1]);
 	close(config.listeners[0].socket);
 	close(config.listeners[1].socket);
+	close(config.listeners[2].socket);
+	if (tls_socket >= 0)
+		close(tls_socket);
 	sampler = ends[0];
 	set_timeout(sampler);
 }
@@ -253,6 +265,126 @@ static void methods_are_limited(void **state)
 	assert_string_equal(body, "");
 	assert_int_equal(read_response(send_request("any", "POST", "/", "x")), 405);
 	expect_end(0);
+}
+
+static int get_with(const char *listener, const char *path, const char *header)
+{
+	char host[256];
+
+	snprintf(host, sizeof(host), "any.example\r\n%s", header);
+	return read_response(send_request(listener, "GET", path, host));
+}
+
+/* Unix sockets have the rights of files instead. */
+static void clients_over_tcp_need_the_token(void **state)
+{
+	(void)state;
+	access_data.token = strdup("a token of 16 or more");
+	start(true);
+	assert_int_equal(get_with("tcp", "/healthz", "X: y"), 401);
+	assert_true(has_header("WWW-Authenticate: Basic realm=\"stackbeat\", charset=\"UTF-8\""));
+	assert_true(has_header("WWW-Authenticate: Bearer realm=\"stackbeat\""));
+	assert_non_null(strstr(body, "this needs the token"));
+	assert_int_equal(get_with("tcp", "/", "X: y"), 401);
+	assert_int_equal(get_with("tcp", "/api/windows", "Authorization: Bearer other"), 401);
+	assert_int_equal(get_with("tcp", "/none", "Authorization: Basic !"), 401);
+	assert_int_equal(get_with("tcp", "/healthz", "Authorization: Bearer a token of 16 or more"),
+			 200);
+	/* "user:a token of 16 or more" */
+	assert_int_equal(get_with("tcp", "/healthz",
+				  "Authorization: Basic dXNlcjphIHRva2VuIG9mIDE2IG9yIG1vcmU="),
+			 200);
+	/* "a token of 16 or more:user" */
+	assert_int_equal(get_with("tcp", "/healthz",
+				  "Authorization: Basic YSB0b2tlbiBvZiAxNiBvciBtb3JlOnVzZXI="),
+			 401);
+	assert_int_equal(get("/healthz"), 200);
+	expect_end(0);
+	access_clear(&access_data);
+}
+
+static char *text_of(const char *name)
+{
+	char *text = calloc(1, 65536);
+	FILE *file = fopen(in_sandbox("%s", name), "re");
+
+	assert_non_null(text);
+	assert_non_null(file);
+	assert_true(fread(text, 1, 65535, file) > 0);
+	fclose(file);
+	return text;
+}
+
+static void make_certificate(const char *name)
+{
+	run("cd '%s' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+	    "-subj /CN=localhost -days 2 -keyout %s.key -out %s.crt 2>/dev/null",
+	    sandbox, name, name);
+}
+
+/* Sends a request with TLS by openssl, and returns its exit status; the answer is in `response`. */
+static int get_by_tls(uint16_t port, const char *header, const char *options)
+{
+	char command[1024];
+	FILE *output;
+
+	snprintf(command, sizeof(command),
+		 "printf 'GET /healthz HTTP/1.1\\r\\nHost: any.example\\r\\n%s\\r\\n\\r\\n' | "
+		 "timeout %d openssl s_client -quiet -verify_return_error -CAfile '%s' -connect "
+		 "127.0.0.1:%u %s 2>/dev/null",
+		 header, HANG_S, in_sandbox("own.crt"), port, options);
+	output = popen(command, "re");
+	assert_non_null(output);
+	response_size = fread(response, 1, sizeof(response) - 1, output);
+	response[response_size] = '\0';
+	return pclose(output);
+}
+
+static void other_machines_need_tls(void **state)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), client;
+	struct error error = {""};
+	ssize_t got;
+
+	(void)state;
+	make_certificate("own");
+	make_certificate("other");
+	access_data.token = strdup("a token of 16 or more");
+	access_data.certificate = text_of("own.crt");
+	access_data.key = text_of("other.key");
+	assert_int_equal(http_check_tls(&access_data, &error), -EINVAL);
+	assert_non_null(strstr(error.text, "--tls-key is not its key"));
+	free(access_data.key);
+	access_data.key = text_of("own.key");
+	assert_int_equal(http_check_tls(&access_data, &error), 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, SOMAXCONN), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	tls_socket = fd;
+	start(true);
+	get_by_tls(ntohs(address.sin_port), "Authorization: Bearer a token of 16 or more", "");
+	assert_non_null(strstr(response, "HTTP/1.1 200 OK"));
+	assert_non_null(strstr(response, "\r\n\r\nok\n"));
+	get_by_tls(ntohs(address.sin_port), "X: y", "");
+	assert_non_null(strstr(response, "HTTP/1.1 401 "));
+	/* An old version of TLS, and none. */
+	get_by_tls(ntohs(address.sin_port), "Authorization: Bearer a token of 16 or more",
+		   "-tls1_1 -cipher DEFAULT@SECLEVEL=0");
+	assert_string_equal(response, "");
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	set_timeout(client);
+	assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_true(dprintf(client, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") > 0);
+	while ((got = read(client, response, sizeof(response))) > 0)
+		assert_int_not_equal(memcmp(response, "HTTP", 4), 0);
+	close(client);
+	expect_end(0);
+	tls_socket = -1;
+	access_clear(&access_data);
 }
 
 /* A page that a browser was led to believe to be this one. */
@@ -528,6 +660,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(pages_are_answered_at_once),
 		TEST(methods_are_limited),
+		TEST(clients_over_tcp_need_the_token),
+		TEST(other_machines_need_tls),
 		TEST(other_hosts_are_refused_on_the_loopback),
 		TEST(invalid_parameters_are_refused),
 		TEST(metrics_are_those_of_the_sampler),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/listen.h"
 #include "serve/microhttpd.h"
@@ -40,6 +41,7 @@ static void fail_with(const char *text)
 
 static int set_up(void **state)
 {
+	static const struct access access_data;
 	static struct server server;
 	socklen_t size = sizeof(server.address);
 	const struct reply ready = {.type = REPLY_READY};
@@ -48,6 +50,7 @@ static int set_up(void **state)
 	server = (struct server){
 		.config = {.listener_count = 1,
 			   .statm = -1,
+			   .access = &access_data,
 			   .rate = 19,
 			   .cmdline = "stackbeat",
 			   .cmdline_size = 9,

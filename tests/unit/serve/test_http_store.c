@@ -21,6 +21,7 @@
 #include "lib/error.h"
 #include "sampler_stub.h"
 #include "sandbox.h"
+#include "serve/access.h"
 #include "serve/answer.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
@@ -56,6 +57,7 @@ static volatile struct shared {
 	char message[256];
 } * shared;
 
+static const struct access access_data;
 static struct http_config config;
 static pid_t server;
 static char response[65536];
@@ -187,6 +189,7 @@ static int set_up(void **state)
 	shared->result.done = true;
 	config = (struct http_config){
 		.statm = -1,
+		.access = &access_data,
 		.store = {.window_s = 60},
 		.rate = 19,
 		.cmdline = "stackbeat",

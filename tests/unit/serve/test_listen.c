@@ -248,16 +248,16 @@ static int check_inherited(const char *path)
 	dup2(bound_socket("0.0.0.0"), 5);
 	fcntl(3, F_SETFL, 0);
 	pass(wrong, "2");
-	if (listen_inherit(all, &count, &error) || count != 1 || getenv("LISTEN_FDS"))
+	if (listen_inherit(all, &count, false, &error) || count != 1 || getenv("LISTEN_FDS"))
 		return 1;
 	pass(NULL, "2");
-	if (listen_inherit(all, &count, &error) || count != 1)
+	if (listen_inherit(all, &count, false, &error) || count != 1)
 		return 2;
 	pass(pid, NULL);
-	if (listen_inherit(all, &count, &error) || count != 1)
+	if (listen_inherit(all, &count, false, &error) || count != 1)
 		return 3;
 	pass(pid, "2");
-	if (listen_inherit(all, &count, &error) || count != 3)
+	if (listen_inherit(all, &count, false, &error) || count != 3)
 		return 4;
 	if (all[1].socket != 3 || all[1].is_loopback || all[2].socket != 4 || !all[2].is_loopback)
 		return 5;
@@ -267,21 +267,21 @@ static int check_inherited(const char *path)
 		return 7;
 	/* The third one is at an address of the network. */
 	pass(pid, "3");
-	if (listen_inherit(all, &count, &error) != -EPERM || count != 5 ||
+	if (listen_inherit(all, &count, false, &error) != -EPERM || count != 5 ||
 	    !strstr(error.text, "file descriptor 5 is neither"))
 		return 8;
 	count = LISTENERS_MAX - 1;
 	pass(pid, "1");
-	if (listen_inherit(all, &count, &error) || count != LISTENERS_MAX)
+	if (listen_inherit(all, &count, false, &error) || count != LISTENERS_MAX)
 		return 9;
 	pass(pid, "1");
-	if (listen_inherit(all, &count, &error) != -E2BIG || count != LISTENERS_MAX)
+	if (listen_inherit(all, &count, false, &error) != -E2BIG || count != LISTENERS_MAX)
 		return 10;
 	/* What is no socket. */
 	count = 0;
 	dup2(open("/dev/null", O_RDONLY), 3);
 	pass(pid, "1");
-	if (listen_inherit(all, &count, &error) != -ENOTSOCK || count)
+	if (listen_inherit(all, &count, false, &error) != -ENOTSOCK || count)
 		return 11;
 	return 0;
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/access.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "lib/regular_file.h"
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+#define TOKEN_LENGTH_MIN 16u
+#define TOKEN_LENGTH_MAX 4096u
+#define BEARER "Bearer "
+
+static int read_text(int fd, char *text, size_t size)
+{
+	size_t length = 0;
+	ssize_t got;
+
+	while ((got = read(fd, text + length, size - length)) > 0)
+		length += (size_t)got;
+	return got < 0 ? -errno : memchr(text, '\0', length) ? -EINVAL : 0;
+}
+
+/* Returns the contents of a file, which the caller frees, or NULL with `error` set. */
+static char *read_file(const char *path, bool is_secret, int *err, struct error *error)
+{
+	struct stat status;
+	int fd = open_regular_file(path, 0, &status);
+	char *text = NULL;
+
+	*err = 0;
+	if (fd < 0)
+		*err = error_errno(error, -fd, "%s", path);
+	else if ((size_t)status.st_size > FILE_BYTES_MAX)
+		*err = error_set(error, EFBIG, "%s: it has more than 1 MiB", path);
+	else if (is_secret && status.st_mode & (S_IROTH | S_IWOTH))
+		*err = error_set(error, EPERM, "%s: all users can read or write it", path);
+	if (!*err) {
+		text = calloc(1, (size_t)status.st_size + 1);
+		*err = text ? read_text(fd, text, (size_t)status.st_size) : -ENOMEM;
+		if (*err)
+			error_errno(error, -*err, "%s", path);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!*err)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int read_token(struct access *access, const char *path, struct error *error)
+{
+	size_t length = 0;
+	int err;
+
+	access->token = read_file(path, true, &err, error);
+	if (err)
+		return err;
+	while (isgraph((unsigned char)access->token[length]))
+		length++;
+	if (access->token[length] && !strchr("\r\n", access->token[length]))
+		return error_set(error, EINVAL,
+				 "%s: the token has characters other than those of ASCII", path);
+	access->token[length] = '\0';
+	if (length < TOKEN_LENGTH_MIN || length > TOKEN_LENGTH_MAX)
+		return error_set(error, EINVAL, "%s: a token has %u to %u characters", path,
+				 TOKEN_LENGTH_MIN, TOKEN_LENGTH_MAX);
+	return 0;
+}
+
+int access_read(struct access *access, const struct access_files *files, struct error *error)
+{
+	int err = 0;
+
+	*access = (struct access){.token = NULL};
+	if (files->key && !files->certificate)
+		return error_set(error, EINVAL, "--tls-key needs --tls-cert");
+	if (files->certificate)
+		access->certificate = read_file(files->certificate, !files->key, &err, error);
+	if (files->certificate && !err)
+		access->key =
+			read_file(files->key ? files->key : files->certificate, true, &err, error);
+	if (files->token && !err)
+		err = read_token(access, files->token, error);
+	return err;
+}
+
+void access_clear(struct access *access)
+{
+	free(access->certificate);
+	free(access->key);
+	free(access->token);
+	*access = (struct access){.token = NULL};
+}
+
+bool access_is_protected(const struct access *access)
+{
+	return access->certificate && access->token;
+}
+
+static bool is_equal(const char *token, const char *given)
+{
+	size_t length = given ? strlen(given) : 0;
+	unsigned char differs = strlen(token) != length;
+
+	for (size_t i = 0; token[i]; i++)
+		differs |= (unsigned char)(token[i] ^ (i < length ? given[i] : 0));
+	return !differs;
+}
+
+bool access_is_granted(const struct access *access, const char *authorization, const char *password)
+{
+	const bool is_bearer =
+		authorization && !strncasecmp(authorization, BEARER, sizeof(BEARER) - 1);
+	const char *bearer = is_bearer ? authorization + sizeof(BEARER) - 1 : NULL;
+
+	while (bearer && *bearer == ' ')
+		bearer++;
+	return !access->token || is_equal(access->token, bearer ? bearer : password);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What clients over TCP need: the keys of TLS, and a token. */
+#ifndef STACKBEAT_SERVE_ACCESS_H
+#define STACKBEAT_SERVE_ACCESS_H
+
+#include <stdbool.h>
+
+struct error;
+
+/* NULL: not given. */
+struct access_files {
+	const char *certificate; /* PEM; the certificates of its issuers follow it */
+	const char *key; /* PEM, not encrypted; NULL: in the file of the certificate */
+	const char *token; /* the first line; from 16 characters on */
+};
+
+/* All NULL: none. */
+struct access {
+	char *certificate, *key; /* PEM, with a NUL; both or none */
+	char *token;
+};
+
+/*
+ * Reads the files. Refuses (-EPERM) a key or a token that all users can read. Returns 0 or a
+ * negative errno value; access_clear() is to be called in both cases.
+ */
+int access_read(struct access *access, const struct access_files *files, struct error *error);
+void access_clear(struct access *access);
+
+/* Returns whether clients of other machines have to be in possession of a token, and use TLS. */
+bool access_is_protected(const struct access *access);
+
+/*
+ * Returns whether a client may read profiles. `authorization`: its header of this name (RFC 6750),
+ * or NULL; `password`: that of RFC 7617, or NULL. The time that it takes depends on the length of
+ * the token alone.
+ */
+bool access_is_granted(const struct access *access, const char *authorization,
+		       const char *password);
+
+#endif
