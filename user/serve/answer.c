@@ -335,10 +335,10 @@ int answer_windows(const char *path, const struct request *request, int out, str
 	return err;
 }
 
-static int add_to_timeline(const struct services *services, const struct window_name *name,
+static int add_to_timeline(const struct services *services, int64_t start_us, int64_t end_us,
 			   void *arg)
 {
-	return timeline_add(arg, services, name->start_us, window_end(name));
+	return timeline_add(arg, services, start_us, end_us);
 }
 
 static struct json_object *timeline_object(const struct timeline *timeline,

@@ -610,6 +610,8 @@ static enum MHD_Result queue_answer(struct query *query)
 	}
 	/* It closes the file. */
 	response = mhd.create_response_from_fd((uint64_t)status.st_size, file);
+	if (!response)
+		close(file);
 	return queue(http, query->connection, MHD_HTTP_OK, response, content_type(query));
 }
 
@@ -640,6 +642,24 @@ static enum MHD_Result add_parameter(void *arg, enum MHD_ValueKind kind, const c
 	return parameters->err ? MHD_NO : MHD_YES;
 }
 
+static enum request_purpose purpose_of(enum query_kind kind)
+{
+	switch (kind) {
+	case QUERY_PROFILE:
+		return REQUEST_SESSION;
+	case QUERY_RANGE:
+		return REQUEST_RANGE;
+	case QUERY_TIMELINE:
+		return REQUEST_TIMELINE;
+	case QUERY_WINDOWS:
+	case QUERY_SERVICES:
+	case QUERY_TARGETS:
+		return REQUEST_LIST;
+	default:
+		return REQUEST_OTHER;
+	}
+}
+
 static int parse_request(struct query *query, struct error *error)
 {
 	struct parameters parameters = {.request = &query->request, .error = error};
@@ -647,11 +667,8 @@ static int parse_request(struct query *query, struct error *error)
 	request_init(&query->request, now_ns(CLOCK_REALTIME) / 1000);
 	mhd.get_connection_values_n(query->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
 				    &parameters);
-	if (parameters.err || request_check(&query->request, error))
-		return -EINVAL;
-	if (query->request.has_base && query->kind != QUERY_RANGE)
-		return error_set(error, EINVAL, "a base is compared with /api/profile only");
-	return 0;
+	return parameters.err ? parameters.err
+			      : request_check(&query->request, purpose_of(query->kind), error);
 }
 
 static enum query_kind find_route(const char *path)
@@ -737,7 +754,9 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 	struct http *http = query->http;
 	struct error error;
 
-	if (daemon->listener->is_loopback && !request_is_to_loopback(host_of(query->connection)))
+	/* A browser may be led to believe that a page of another host comes from here. */
+	if ((daemon->listener->is_loopback || !daemon->listener->is_tcp) &&
+	    !request_is_to_loopback(host_of(query->connection)))
 		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
 				   "the request is to another host");
 	if (daemon->listener->is_tcp && !is_granted(query))

@@ -17,10 +17,11 @@ struct error;
 
 #define LISTENERS_MAX 8u
 
+/* At Unix sockets and at the loopback, requests to names of this machine alone are answered. */
 struct http_listener {
 	int socket; /* bound and listening */
-	bool is_tcp; /* clients need the token, if there is one */
-	bool is_loopback; /* without TLS; only requests to a name of this machine are answered */
+	bool is_tcp; /* or a Unix socket; clients need the token, if there is one */
+	bool is_loopback; /* and TCP: without TLS */
 };
 
 struct http_config {

@@ -14,10 +14,11 @@
 	const SPAN_MAX = 400 * 86400;
 	const COLORS = 9; // services with a color of their own
 	const STEP = 5; // px of the chart, at least
+	const REPEAT_PAUSE = 150; // ms
 	const KEY_STEPS = 120; // of an arrow key, for the whole chart
 	const LEFT = 34, BOTTOM = 18, TOP = 6; // px beside the bars
 	const GROUPS = ["comm", "thread", "pid", "container", "cgroup", "truncated"];
-	const FILTERS = ["pid", "container", "cgroup"];
+	const TIME_MAX = 253402300799; // of the year 9999
 	const TICKS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
 	const element = (id) => document.getElementById(id);
@@ -40,6 +41,8 @@
 	let range = null; // of the chart: from, until
 	let data = null; // answer for it
 	let shownGraph = ""; // URL
+	let graphError = ""; // instead of the flame graph
+	let stored = ["", ""]; // what is to be known of the profiles of the selected time, and of the base
 	let hovered = -1; // step
 	let drag = null; // the time that is being selected: which, from, until
 	let baseIsNext = false; // the next drag selects what is compared
@@ -76,9 +79,17 @@
 		return date.getFullYear() + "-" + two(date.getMonth() + 1) + "-" + two(date.getDate());
 	}
 
+	// The flame graph has times in UTC.
+	function zone(time) {
+		const minutes = -new Date(time * 1000).getTimezoneOffset();
+		const hours = `${Math.floor(Math.abs(minutes) / 60)}`;
+		const rest = Math.abs(minutes) % 60 ? ":" + two(Math.abs(minutes) % 60) : "";
+		return "UTC" + (minutes ? (minutes < 0 ? "-" : "+") + hours + rest : "");
+	}
+
 	function formatRange([from, until]) {
 		const end = day(from) === day(until) ? clockTime(until) : `${day(until)} ${clockTime(until)}`;
-		return `${day(from)} ${clockTime(from)} to ${end}`;
+		return `${day(from)} ${clockTime(from)} to ${end} ${zone(until)}`;
 	}
 
 	function formatSeconds(seconds) {
@@ -89,6 +100,8 @@
 
 	const formatCpus = (cpus) => Number(cpus.toPrecision(3)) + " CPU";
 	const percent = (part, all) => (all ? 100 * part / all : 0).toFixed(1) + " %";
+
+	const currentMinute = () => Math.ceil(Date.now() / 1000 / MINUTE) * MINUTE;
 
 	// A range "FROM-UNTIL" of the URL, or null.
 	function parseRange(text) {
@@ -112,12 +125,20 @@
 	}
 
 	// Changes the state. The search of a flame graph goes on in the next one, its zoomed frame not.
-	function go(changes) {
-		const view = new URLSearchParams(state.v);
+	// `repeats`: a key is held; only the last state is shown, and is in the history.
+	let repeated = 0;
+	function go(changes, repeats) {
+		const before = fragment(), view = new URLSearchParams(state.v);
 		view.delete("z");
 		Object.assign(state, { v: String(view) }, changes);
-		history.pushState(null, "", fragment());
-		show();
+		if (fragment() !== before)
+			history[repeats ? "replaceState" : "pushState"](null, "", fragment());
+		clearTimeout(repeated);
+		if (repeats)
+			repeated = setTimeout(show, REPEAT_PAUSE);
+		else
+			show();
+		drawChart();
 	}
 
 	function readFragment() {
@@ -130,10 +151,9 @@
 	const spanLength = () => Math.min(Math.max(Math.floor(Number(state.d)) || SPAN, MINUTE), SPAN_MAX);
 
 	function chartRange() {
-		const length = spanLength();
-		const now = Math.ceil(Date.now() / 1000 / MINUTE) * MINUTE;
-		const until = Math.floor(Number(state.u)) || now;
-		return [Math.max(until - length, 0), until];
+		const until = Math.floor(Number(state.u));
+		const end = until > 0 && until <= TIME_MAX ? until : currentMinute();
+		return [Math.max(end - spanLength(), 0), end];
 	}
 
 	const selected = () => parseRange(state.a) || range;
@@ -142,10 +162,11 @@
 	// The part of a query that is that of all requests.
 	function filterParameters() {
 		const parameters = new URLSearchParams();
-		const [, key, value] = /^([a-z]+)=(.+)$/.exec(state.f) || [];
+		const [, key, value] = /^([^=]*)=?(.*)$/.exec(state.f);
 		if (state.s)
 			parameters.set("service", state.s);
-		if (FILTERS.includes(key))
+		// The server refuses what it does not know.
+		if (state.f && !parameters.has(key))
 			parameters.set(key, value);
 		return parameters;
 	}
@@ -170,71 +191,124 @@
 
 	// ---- Requests ----
 
-	let asked = 0;
-	async function load() {
-		const number = ++asked, [from, until] = range;
-		const room = Math.max(chart.clientWidth - LEFT, 100);
-		const steps = Math.max(1, Math.min(Math.floor(room / STEP), Math.floor((until - from) / MINUTE), 400));
-		const answer = await fetch(`/api/timeline?from=${from}&until=${until}&steps=${steps}`);
+	async function request(url, signal) {
+		const answer = await fetch(url, { signal });
 		const text = await answer.text();
-		// A later request is under way.
-		if (number !== asked)
-			return;
 		if (!answer.ok)
 			throw new Error(text.trim());
-		data = JSON.parse(text);
-		data.length = (data.until - data.from) / steps;
-		data.steps = steps;
-		data.sum = data.services.reduce((sum, service) => sum + service.cpu_ns, 0);
+		return JSON.parse(text);
 	}
 
+	async function loadChart([from, until], signal) {
+		const room = Math.max(chart.clientWidth - LEFT, 100);
+		const steps = Math.max(1, Math.min(Math.floor(room / STEP), Math.floor((until - from) / MINUTE), 400));
+		const loaded = await request(`/api/timeline?from=${from}&until=${until}&steps=${steps}`, signal);
+		return {
+			...loaded, steps, length: (loaded.until - loaded.from) / steps,
+			sum: loaded.services.reduce((sum, service) => sum + service.cpu_ns, 0),
+		};
+	}
+
+	// The profiles of a time are whole windows, which may be longer.
+	async function loadStored(selection, signal) {
+		if (!selection)
+			return [];
+		return request(`/api/windows?from=${selection[0]}&until=${selection[1]}`, signal);
+	}
+
+	function describeStored(windows, selection) {
+		if (!selection || !windows.length)
+			return "";
+		const from = Math.min(...windows.map((window) => window.from));
+		const until = Math.max(...windows.map((window) => window.until));
+		const differs = from < selection[0] - MINUTE || until > selection[1] + MINUTE;
+		return differs ? `stored as one with ${formatRange([from, until])}` : "";
+	}
+
+	let controller = null; // of the last requests
 	async function show() {
 		const next = chartRange();
 		const isNew = !range || !data || next[0] !== range[0] || next[1] !== range[1];
 		range = next;
+		if (controller)
+			controller.abort();
+		controller = new AbortController();
+		const { signal } = controller;
 		showTools();
 		showGraph();
 		try {
-			if (isNew)
-				await load();
+			if (isNew) {
+				const loaded = await loadChart(next, signal);
+				// Another one may have begun meanwhile.
+				if (signal.aborted)
+					return;
+				data = loaded;
+				hovered = -1;
+				tip.hidden = true;
+			}
 			showServices();
 			drawChart();
 			showLegend();
+			stored = ["", ""];
+			showStatus();
+			const times = [parseRange(state.a), parseRange(state.b)];
+			const windows = [await loadStored(times[0], signal), await loadStored(times[1], signal)];
+			if (signal.aborted)
+				return;
+			stored = windows.map((list, i) => describeStored(list, times[i]));
+			if (times[1] && windows[0].length && JSON.stringify(windows[0]) === JSON.stringify(windows[1]))
+				stored[1] = "which is stored in the same profiles: there is no difference to see";
 			showStatus();
 		} catch (error) {
+			if (signal.aborted)
+				return;
 			data = null;
 			picture.replaceChildren();
 			element("legend").replaceChildren();
-			say(error.message, true);
+			say(error instanceof TypeError ? "the server does not answer" : error.message, true);
 		}
 	}
 
 	function showGraph() {
 		const url = profileUrl("flamegraph");
 		const place = frame.contentWindow.location;
-		if (url === shownGraph) {
-			if (place.hash.slice(1) !== state.v)
-				place.replace(url + "#" + state.v);
-			return;
+		if (url !== shownGraph) {
+			shownGraph = url;
+			// Without an entry of its own in the history.
+			place.replace(url + (state.v ? "#" + state.v : ""));
+		} else if (place.hash.slice(1) !== state.v) {
+			place.replace(url + "#" + state.v);
 		}
-		shownGraph = url;
-		// Without an entry of its own in the history.
-		place.replace(url + (state.v ? "#" + state.v : ""));
 	}
 
-	// The flame graph of the frame is there, or an error as plain text.
+	function setView(view) {
+		state.v = view.replace(/^#/, "");
+		history.replaceState(null, "", fragment());
+	}
+
+	// The flame graph of the frame is there, or an error as plain text, or a page of the browser.
 	frame.addEventListener("load", () => {
-		const shown = frame.contentDocument;
-		if (!shown || shown.URL === "about:blank")
+		const shown = frame.contentDocument, url = shownGraph;
+		if (shown && shown.URL === "about:blank")
 			return;
-		const isError = shown.contentType === "text/plain";
-		frame.hidden = isError;
-		if (isError)
-			say(shown.body.textContent.trim(), true);
-		frame.contentWindow.addEventListener("stackbeat:state", (event) => {
-			state.v = event.detail.replace(/^#/, "");
-			history.replaceState(null, "", fragment());
-		});
+		graphError = !shown ? "the server does not answer" :
+			shown.contentType === "text/plain" ? shown.body.textContent.trim() : "";
+		frame.hidden = Boolean(graphError);
+		if (graphError) {
+			// It is asked again.
+			shownGraph = "";
+			if (!shown)
+				frame.src = "about:blank";
+		} else {
+			setView(frame.contentWindow.location.hash);
+			frame.contentWindow.addEventListener("stackbeat:state", (event) => {
+				// Not of one that is being replaced.
+				if (url === shownGraph)
+					setView(event.detail);
+			});
+		}
+		if (data || graphError)
+			showStatus();
 	});
 
 	// ---- The tools ----
@@ -254,8 +328,6 @@
 			known ? length : "");
 		setOptions(element("group"), [["", "nothing"], ...GROUPS.map((key) => [key, key])], state.g);
 		element("filter").value = state.f;
-		element("filter").classList.toggle("wrong", Boolean(state.f) &&
-			!FILTERS.some((key) => state.f.startsWith(key + "=") && state.f.length > key.length + 1));
 		element("zoom-in").disabled = !parseRange(state.a);
 		for (const [id, format] of [["download", "pprof"], ["folded", "folded"], ["speedscope", "speedscope"]]) {
 			element(id).href = profileUrl(format);
@@ -274,28 +346,17 @@
 	}
 
 	function showStatus() {
-		const [from, until] = selected(), base = parseRange(state.b);
-		if (frame.hidden)
-			return;
+		const base = parseRange(state.b);
 		if (baseIsNext)
 			return say("Drag in the chart to select the time to compare with.");
-		const cpus = data.services.filter((service) => !state.s || service.service === state.s)
-			.reduce((sum, service) => sum + cpuTime(service, from, until), 0) / 1e9;
+		if (graphError)
+			return say(graphError, true);
 		say([
-			formatRange([from, until]), `${state.s || "all services"}: ${formatSeconds(cpus)} CPU time`,
-			formatCpus(cpus / (until - from)),
-			...(base ? [`compared with ${formatRange(base)}`] : state.t ? [`compared with ${state.t}`] : []),
-			...(data.unreadable ? [`${data.unreadable} windows could not be read`] : []),
-		].join(" · "));
-	}
-
-	// CPU time of a service in a part of the chart, in ns.
-	function cpuTime(service, from, until) {
-		return service.steps.reduce((sum, value, step) => {
-			const start = data.from + step * data.length;
-			const part = Math.min(until, start + data.length) - Math.max(from, start);
-			return sum + (part > 0 ? value * part / data.length : 0);
-		}, 0);
+			formatRange(selected()), stored[0],
+			state.s || "all services", state.f && `${state.f} in the flame graph, the chart has all`,
+			base ? `compared with ${formatRange(base)}` : state.t && `compared with ${state.t}`, stored[1],
+			data && data.unreadable && `${data.unreadable} profiles could not be read`,
+		].filter(Boolean).join(" · "));
 	}
 
 	// ---- The chart ----
@@ -347,7 +408,6 @@
 	function drawAxes(at, top) {
 		const length = data.until - data.from;
 		const tick = TICKS.find((seconds) => seconds / length * at.width >= 70) || length;
-		const shift = new Date(data.from * 1000).getTimezoneOffset() * 60;
 		for (const part of [0.5, 1]) {
 			const y = at.bottom - part * at.height;
 			draw("path", { class: "axis", d: `M${LEFT} ${y}H${LEFT + at.width}` });
@@ -355,8 +415,11 @@
 		}
 		draw("text", { x: 0, y: at.bottom + 14 }, "CPUs");
 		draw("path", { class: "axis", d: `M${LEFT} ${at.bottom}H${LEFT + at.width}` });
-		// In local time.
-		for (let time = Math.ceil((data.from - shift) / tick) * tick + shift; time <= data.until; time += tick) {
+		// In local time, whose offset from UTC may change.
+		const step = Math.min(tick, 900);
+		for (let time = Math.ceil(data.from / step) * step; time <= data.until; time += step) {
+			if ((time - new Date(time * 1000).getTimezoneOffset() * 60) % tick)
+				continue;
 			const midnight = clockTime(time) === "00:00", x = at.x(time);
 			draw("path", { class: "axis", d: `M${x} ${at.bottom}v4` });
 			if (x < LEFT + at.width - 30 && x > LEFT + 16)
@@ -486,9 +549,11 @@
 
 	// ---- Events ----
 
-	function move(direction) {
-		const length = spanLength();
-		go({ u: String(range[1] + direction * Math.max(Math.floor(length / 2), MINUTE)) });
+	// Not beyond now, which is no fixed time.
+	const endAt = (until) => until < currentMinute() ? String(Math.floor(until)) : "";
+
+	function move(direction, repeats) {
+		go({ u: endAt(range[1] + direction * Math.max(Math.floor(spanLength() / 2), MINUTE)) }, repeats);
 	}
 
 	function zoomIn() {
@@ -499,8 +564,7 @@
 
 	function zoomOut() {
 		const length = Math.min(2 * spanLength(), SPAN_MAX);
-		const now = Math.ceil(Date.now() / 1000 / MINUTE) * MINUTE;
-		go({ d: String(length), u: state.u ? String(Math.min(range[1] + Math.floor(length / 4), now)) : "" });
+		go({ d: String(length), u: state.u && endAt(range[1] + (length - spanLength()) / 2) });
 	}
 
 	function goToNow() {
@@ -521,13 +585,13 @@
 		}
 	}
 
-	function moveSelection(direction, isEnd) {
+	function moveSelection(direction, isEnd, repeats) {
 		// The chart may still be that of another time.
 		const step = Math.max(Math.round(spanLength() / KEY_STEPS / MINUTE) * MINUTE, MINUTE);
 		const [from, until] = parseRange(state.a) || [range[1] - step, range[1]];
 		const next = isEnd ? [from, until + direction * step] : [from + direction * step, until + direction * step];
 		if (next[0] >= 0 && next[0] < next[1])
-			go({ a: next.map(Math.round).join("-"), u: String(range[1]) });
+			go({ a: next.map(Math.round).join("-"), u: String(range[1]) }, repeats);
 	}
 
 	function toggleHelp() {
@@ -543,7 +607,10 @@
 	});
 	element("service").addEventListener("change", (event) => go({ s: event.target.value }));
 	element("group").addEventListener("change", (event) => go({ g: event.target.value }));
-	element("filter").addEventListener("change", (event) => go({ f: event.target.value.trim() }));
+	element("filter").addEventListener("change", (event) => {
+		const filter = event.target.value.trim();
+		go(filter.startsWith("service=") ? { s: filter.slice(8), f: "" } : { f: filter });
+	});
 	element("base").addEventListener("change", (event) => {
 		const { value } = event.target;
 		baseIsNext = value === "\n";
@@ -562,7 +629,7 @@
 	element("help-switch").addEventListener("click", toggleHelp);
 
 	const keys = {
-		PageUp: () => move(-1), PageDown: () => move(1), "+": zoomIn, "-": zoomOut, r: goToNow,
+		PageUp: (repeats) => move(-1, repeats), PageDown: (repeats) => move(1, repeats), "+": zoomIn, "-": zoomOut, r: goToNow,
 		Escape: clear, "?": toggleHelp,
 	};
 	window.addEventListener("keydown", (event) => {
@@ -570,9 +637,9 @@
 		if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT"].includes(target.nodeName))
 			return;
 		if (target === chart && (key === "ArrowLeft" || key === "ArrowRight"))
-			moveSelection(key === "ArrowLeft" ? -1 : 1, event.shiftKey);
+			moveSelection(key === "ArrowLeft" ? -1 : 1, event.shiftKey, event.repeat);
 		else if (Object.hasOwn(keys, key))
-			keys[key]();
+			keys[key](event.repeat);
 		else
 			return;
 		event.preventDefault();

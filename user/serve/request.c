@@ -285,8 +285,38 @@ static int check_base(struct request *request, struct error *error)
 	return 0;
 }
 
-int request_check(struct request *request, struct error *error)
+#define SET(parameter) (1u << (parameter))
+#define OF_GO (SET(DEBUG) | SET(GC))
+#define OF_TIME (SET(FROM) | SET(UNTIL))
+#define OF_PROFILE                                                                                 \
+	(SET(PID) | SET(CGROUP) | SET(CONTAINER) | SET(SERVICE) | SET(LABELS) | SET(SYMBOLS) |     \
+	 SET(FORMAT) | SET(GROUP))
+
+static const uint32_t allowed[] = {
+	[REQUEST_SESSION] = OF_PROFILE | SET(SECONDS) | SET(RATE) | OF_GO,
+	[REQUEST_RANGE] =
+		OF_PROFILE | OF_TIME | SET(BASE_FROM) | SET(BASE_UNTIL) | SET(BASE_SERVICE) | OF_GO,
+	[REQUEST_LIST] = OF_TIME | OF_GO,
+	[REQUEST_TIMELINE] = OF_TIME | SET(STEPS) | OF_GO,
+	[REQUEST_OTHER] = UINT32_MAX,
+};
+
+/* An answer for less than what was asked for would be a wrong one. */
+static int check_allowed(const struct request *request, enum request_purpose purpose,
+			 struct error *error)
 {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (request->given & ~allowed[purpose] & SET(i))
+			return error_set(error, EINVAL, "there is no parameter '%s' here",
+					 names[i]);
+	}
+	return 0;
+}
+
+int request_check(struct request *request, enum request_purpose purpose, struct error *error)
+{
+	if (check_allowed(request, purpose, error))
+		return -EINVAL;
 	if (request->from_us >= request->until_us)
 		return error_set(error, EINVAL,
 				 "the time range is empty: 'from' is not before "

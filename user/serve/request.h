@@ -32,6 +32,15 @@ enum request_format {
 	REQUEST_FLAMEGRAPH,
 };
 
+/* What a request is for: it may have other parameters. */
+enum request_purpose {
+	REQUEST_SESSION, /* a profile of the session */
+	REQUEST_RANGE, /* a profile of a time range of the store */
+	REQUEST_LIST, /* a list of what is stored in a time range */
+	REQUEST_TIMELINE,
+	REQUEST_OTHER, /* all parameters are ignored */
+};
+
 /* Strings are those of request_parameter(). */
 struct request {
 	uint32_t seconds;
@@ -63,7 +72,7 @@ int request_parameter(struct request *request, const char *key, const char *valu
  * Checks what depends on several parameters, and completes the base. Returns 0, or -EINVAL with a
  * message.
  */
-int request_check(struct request *request, struct error *error);
+int request_check(struct request *request, enum request_purpose purpose, struct error *error);
 
 /*
  * Parses a time: seconds since 1970 with at most 6 decimals, or RFC 3339 in UTC, as in

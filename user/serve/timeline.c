@@ -9,10 +9,10 @@
 #include "lib/array.h"
 #include "pprof/service.h"
 
-/* The CPU time of a service in a step, of one window. */
+/* A service in a window. */
 struct timeline_part {
-	uint32_t service, step;
-	int64_t cpu_ns;
+	uint32_t service;
+	int64_t cpu_ns, start_us, end_us;
 };
 
 void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, size_t steps)
@@ -70,33 +70,36 @@ static void add_to(int64_t *sum, int64_t value)
 		*sum = INT64_MAX;
 }
 
-static int add_part(struct timeline *timeline, uint32_t service, size_t step, int64_t cpu_ns)
+static int64_t part_between(const struct timeline_part *part, int64_t from_us, int64_t until_us)
+{
+	return part_until(part->cpu_ns, part->start_us, part->end_us, until_us) -
+	       part_until(part->cpu_ns, part->start_us, part->end_us, from_us);
+}
+
+static int add_part(struct timeline *timeline, const struct timeline_part *part)
 {
 	if (array_reserve(&timeline->parts, &timeline->part_capacity, timeline->part_count, 1,
 			  sizeof(*timeline->parts)))
 		return -ENOMEM;
-	timeline->parts[timeline->part_count++] =
-		(struct timeline_part){service, (uint32_t)step, cpu_ns};
-	add_to(&timeline->items[service].sum_ns, cpu_ns);
+	timeline->parts[timeline->part_count++] = *part;
+	add_to(&timeline->items[part->service].sum_ns,
+	       part_between(part, MAX(part->start_us, timeline->from_us),
+			    MIN(part->end_us, timeline->until_us)));
 	return 0;
 }
 
-static int spread(struct timeline *timeline, uint32_t service, int64_t cpu_ns, int64_t start_us,
-		  int64_t end_us)
+static void spread(const struct timeline *timeline, const struct timeline_part *part,
+		   int64_t *cpu_ns)
 {
-	const int64_t until_us = MIN(end_us, timeline->until_us);
-	int64_t time_us = MAX(start_us, timeline->from_us);
-	int err = 0;
+	const int64_t until_us = MIN(part->end_us, timeline->until_us);
+	int64_t time_us = MAX(part->start_us, timeline->from_us);
 
-	for (size_t step = step_of(timeline, time_us); time_us < until_us && !err; step++) {
+	for (size_t step = step_of(timeline, time_us); time_us < until_us; step++) {
 		const int64_t next_us = MIN(step_start(timeline, step + 1), until_us);
 
-		err = add_part(timeline, service, step,
-			       part_until(cpu_ns, start_us, end_us, next_us) -
-				       part_until(cpu_ns, start_us, end_us, time_us));
+		add_to(&cpu_ns[step], part_between(part, time_us, next_us));
 		time_us = next_us;
 	}
-	return err;
 }
 
 int timeline_add(struct timeline *timeline, const struct services *services, int64_t start_us,
@@ -107,11 +110,14 @@ int timeline_add(struct timeline *timeline, const struct services *services, int
 	if (start_us >= end_us || end_us <= timeline->from_us || start_us >= timeline->until_us)
 		return 0;
 	for (size_t i = 0; i < services->count && !err; i++) {
-		uint32_t service = find_service(timeline, services->items[i].name);
+		const struct timeline_part part = {
+			.service = find_service(timeline, services->items[i].name),
+			.cpu_ns = services->items[i].cpu_ns,
+			.start_us = start_us,
+			.end_us = end_us,
+		};
 
-		err = service == STRING_NONE ? -ENOMEM
-					     : spread(timeline, service, services->items[i].cpu_ns,
-						      start_us, end_us);
+		err = part.service == STRING_NONE ? -ENOMEM : add_part(timeline, &part);
 	}
 	return err;
 }
@@ -149,7 +155,7 @@ static int set_steps(struct timeline *timeline, const uint32_t *places)
 		const struct timeline_part *part = &timeline->parts[i];
 		size_t place = MIN(places[part->service], timeline->count - 1);
 
-		add_to(&timeline->items[place].cpu_ns[part->step], part->cpu_ns);
+		spread(timeline, part, timeline->items[place].cpu_ns);
 	}
 	return 0;
 }

@@ -753,9 +753,23 @@ static int add_parts(const struct reading *reading, int parts, const struct open
 	return err;
 }
 
+/* The time of a window. */
+struct span {
+	int64_t start_us, end_us;
+};
+
+static void correct_span(struct span *span, const struct profile *profile)
+{
+	const int64_t start_us = profile->time_ns / 1000;
+	const int64_t duration_us = profile->duration_ns / 1000;
+
+	if (start_us > 0 && duration_us > 0)
+		*span = (struct span){start_us, start_us + duration_us};
+}
+
 /* Returns -EBADMSG if it can't be read. */
 static int add_window_of(const struct reading *reading, struct open_window *windows, size_t i,
-			 size_t count)
+			 size_t count, struct span *span)
 {
 	struct profile *profile = read_open_window(&windows[i]);
 	int err;
@@ -763,6 +777,8 @@ static int add_window_of(const struct reading *reading, struct open_window *wind
 	if (!profile)
 		return -EBADMSG;
 	skip_sources(profile, windows, i, count);
+	if (!is_merged(&windows[i].name))
+		correct_span(span, profile);
 	err = !reading->add ? services_add(reading->services, profile)
 			    : reading->add(profile, &windows[i].name, reading->arg);
 	profile_free(profile);
@@ -776,6 +792,7 @@ static int read_windows(const struct store *store, struct open_window *windows, 
 
 	for (size_t i = 0; i < count && !err; i++) {
 		const struct window_name *name = &windows[i].name;
+		struct span span = {name->start_us, window_end(name)};
 		int parts;
 
 		if (windows[i].skipped)
@@ -785,14 +802,15 @@ static int read_windows(const struct store *store, struct open_window *windows, 
 		if (parts >= 0)
 			close(parts);
 		if (err == -EBADMSG)
-			err = add_window_of(reading, windows, i, count);
+			err = add_window_of(reading, windows, i, count, &span);
 		if (err == -EBADMSG) {
 			result->unreadable++;
 			err = 0;
 			continue;
 		}
 		if (!err && reading->each) {
-			err = reading->each(reading->services, name, reading->arg);
+			err = reading->each(reading->services, span.start_us, span.end_us,
+					    reading->arg);
 			services_clear(reading->services);
 		}
 		if (!result->windows++)

@@ -130,10 +130,12 @@ int store_query(const char *path, int64_t from_us, int64_t until_us, const char 
 		store_add_fn *add, void *arg, struct store_query *result, struct error *error);
 
 /*
- * Calls `each` with the sums of all services of each window, until it returns other than 0;
- * otherwise as store_query().
+ * Calls `each` with the sums of all services of each window and its time, until it returns other
+ * than 0; otherwise as store_query(). The time is that of the samples: a window is longer than its
+ * name says if the one before could not be written. That of a merged window is known as far as the
+ * name gives it.
  */
-typedef int store_sums_fn(const struct services *services, const struct window_name *name,
+typedef int store_sums_fn(const struct services *services, int64_t start_us, int64_t end_us,
 			  void *arg);
 int store_query_sums(const char *path, int64_t from_us, int64_t until_us, store_sums_fn *each,
 		     void *arg, struct store_query *result, struct error *error);

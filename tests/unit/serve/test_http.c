@@ -114,11 +114,11 @@ static void start_server(bool with_store)
 {
 	int ends[2];
 
-	config.listeners[0] = (struct http_listener){.socket = listen_on(in_sandbox("any"))};
-	config.listeners[1] = (struct http_listener){.socket = listen_on(in_sandbox("loopback")),
-						     .is_loopback = true};
-	config.listeners[2] =
-		(struct http_listener){.socket = listen_on(in_sandbox("tcp")), .is_tcp = true};
+	config.listeners[0] =
+		(struct http_listener){.socket = listen_on(in_sandbox("any")), .is_tcp = true};
+	config.listeners[1] = (struct http_listener){
+		.socket = listen_on(in_sandbox("loopback")), .is_tcp = true, .is_loopback = true};
+	config.listeners[2] = (struct http_listener){.socket = listen_on(in_sandbox("unix"))};
 	config.listeners[3] = (struct http_listener){.socket = tls_socket, .is_tcp = true};
 	config.listener_count = tls_socket < 0 ? 3 : 4;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -281,24 +281,26 @@ static void clients_over_tcp_need_the_token(void **state)
 	(void)state;
 	access_data.token = strdup("a token of 16 or more");
 	start(true);
-	assert_int_equal(get_with("tcp", "/healthz", "X: y"), 401);
+	assert_int_equal(get_with("any", "/healthz", "X: y"), 401);
 	assert_true(has_header("WWW-Authenticate: Basic realm=\"stackbeat\", charset=\"UTF-8\""));
 	assert_true(has_header("WWW-Authenticate: Bearer realm=\"stackbeat\""));
 	assert_non_null(strstr(body, "this needs the token"));
-	assert_int_equal(get_with("tcp", "/", "X: y"), 401);
-	assert_int_equal(get_with("tcp", "/api/windows", "Authorization: Bearer other"), 401);
-	assert_int_equal(get_with("tcp", "/none", "Authorization: Basic !"), 401);
-	assert_int_equal(get_with("tcp", "/healthz", "Authorization: Bearer a token of 16 or more"),
+	assert_int_equal(get_with("any", "/", "X: y"), 401);
+	assert_int_equal(get_with("any", "/api/windows", "Authorization: Bearer other"), 401);
+	assert_int_equal(get_with("any", "/none", "Authorization: Basic !"), 401);
+	assert_int_equal(get_with("any", "/healthz", "Authorization: Bearer a token of 16 or more"),
 			 200);
 	/* "user:a token of 16 or more" */
-	assert_int_equal(get_with("tcp", "/healthz",
+	assert_int_equal(get_with("any", "/healthz",
 				  "Authorization: Basic dXNlcjphIHRva2VuIG9mIDE2IG9yIG1vcmU="),
 			 200);
 	/* "a token of 16 or more:user" */
-	assert_int_equal(get_with("tcp", "/healthz",
+	assert_int_equal(get_with("any", "/healthz",
 				  "Authorization: Basic YSB0b2tlbiBvZiAxNiBvciBtb3JlOnVzZXI="),
 			 401);
-	assert_int_equal(get("/healthz"), 200);
+	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "localhost")),
+			 401);
+	assert_int_equal(read_response(send_request("unix", "GET", "/healthz", "localhost")), 200);
 	expect_end(0);
 	access_clear(&access_data);
 }
@@ -399,6 +401,11 @@ static void other_hosts_are_refused_on_the_loopback(void **state)
 			 200);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "127.0.0.1")),
 			 200);
+	/* ssh brings Unix sockets to the loopback of other machines. */
+	assert_int_equal(read_response(send_request("unix", "GET", "/healthz", "evil.example")),
+			 403);
+	assert_int_equal(read_response(send_request("unix", "GET", "/healthz", "localhost:80")),
+			 200);
 	expect_end(0);
 }
 
@@ -417,7 +424,11 @@ static void invalid_parameters_are_refused(void **state)
 	assert_int_equal(get("/api/windows?service%00=app"), 400);
 	assert_int_equal(get("/api/windows?service=app.service%00"), 400);
 	assert_int_equal(get("/debug/pprof/profile?format=flamegraph&base_from=1"), 400);
-	assert_non_null(strstr(body, "/api/profile only"));
+	assert_string_equal(body, "there is no parameter 'base_from' here\n");
+	assert_int_equal(get("/api/timeline?service=app"), 400);
+	assert_int_equal(get("/api/services?steps=5"), 400);
+	assert_int_equal(get("/api/targets?seconds=5"), 400);
+	assert_int_equal(get("/api/profile?seconds=5"), 400);
 	assert_int_equal(get("/api/windows?gc"), 200);
 	/* Flame graphs without samples are none, other profiles are. */
 	assert_int_equal(get("/api/profile?format=flamegraph"), 404);

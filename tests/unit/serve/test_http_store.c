@@ -221,7 +221,7 @@ static int send_request(const char *path)
 	set_timeout(fd);
 	strcpy(address.sun_path, in_sandbox("http"));
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_true(dprintf(fd, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path) > 0);
+	assert_true(dprintf(fd, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path) > 0);
 	return fd;
 }
 

@@ -166,9 +166,9 @@ static void range_must_not_be_empty(void **state)
 	(void)state;
 	request_init(&request, 0);
 	request.from_us = request.until_us = 5;
-	assert_int_equal(request_check(&request, NULL), -EINVAL);
+	assert_int_equal(request_check(&request, REQUEST_RANGE, NULL), -EINVAL);
 	request.from_us = 4;
-	assert_int_equal(request_check(&request, NULL), 0);
+	assert_int_equal(request_check(&request, REQUEST_RANGE, NULL), 0);
 }
 
 static int check(struct request *request, struct error *error, const char *const parameters[][2])
@@ -177,7 +177,7 @@ static int check(struct request *request, struct error *error, const char *const
 	for (size_t i = 0; parameters[i][0]; i++)
 		assert_int_equal(
 			request_parameter(request, parameters[i][0], parameters[i][1], error), 0);
-	return request_check(request, error);
+	return request_check(request, REQUEST_RANGE, error);
 }
 
 /* What is not given is that of the profile. */
@@ -225,6 +225,50 @@ static void base_is_completed(void **state)
 		check(&request, &error, (const char *const[][2]){{"base_from", "1"}, {NULL}}),
 		-EINVAL);
 	assert_non_null(strstr(error.text, "with format=flamegraph only"));
+}
+
+/* An answer without what was asked for would be a wrong one. */
+static void parameters_are_those_of_the_path(void **state)
+{
+	static const struct {
+		const char *key, *value;
+		bool allowed[REQUEST_OTHER]; /* session, range, list, timeline */
+	} cases[] = {
+		{"seconds", "1", {true, false, false, false}},
+		{"hz", "1", {true, false, false, false}},
+		{"pid", "1", {true, true, false, false}},
+		{"cgroup", "/a", {true, true, false, false}},
+		{"container", "a", {true, true, false, false}},
+		{"service", "a", {true, true, false, false}},
+		{"labels", "pid", {true, true, false, false}},
+		{"symbols", "0", {true, true, false, false}},
+		{"format", "folded", {true, true, false, false}},
+		{"from", "1", {false, true, true, true}},
+		{"until", "9000", {false, true, true, true}},
+		{"steps", "5", {false, false, false, true}},
+		{"debug", "1", {true, true, true, true}},
+		{"gc", "1", {true, true, true, true}},
+	};
+	struct request request;
+	struct error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (unsigned int purpose = 0; purpose <= REQUEST_OTHER; purpose++) {
+			bool allowed = purpose == REQUEST_OTHER || cases[i].allowed[purpose];
+
+			request_init(&request, 7200 * INT64_C(1000000));
+			assert_int_equal(
+				request_parameter(&request, cases[i].key, cases[i].value, &error),
+				0);
+			error.text[0] = '\0';
+			assert_int_equal(
+				request_check(&request, (enum request_purpose)purpose, &error),
+				allowed ? 0 : -EINVAL);
+			if (!allowed)
+				assert_non_null(strstr(error.text, cases[i].key));
+		}
+	}
 }
 
 /* Answers lack the names of processes otherwise. */
@@ -289,6 +333,7 @@ int main(void)
 		cmocka_unit_test(times_have_two_forms),
 		cmocka_unit_test(range_must_not_be_empty),
 		cmocka_unit_test(base_is_completed),
+		cmocka_unit_test(parameters_are_those_of_the_path),
 		cmocka_unit_test(grouping_keeps_its_label),
 		cmocka_unit_test(hosts_of_the_loopback),
 		cmocka_unit_test(pages_of_other_sites),

@@ -548,17 +548,18 @@ static void assert_read(void **state, const char *service, unsigned int odd, uns
 
 struct sums {
 	unsigned int windows;
-	int64_t start_us, services, fail_at;
+	int64_t start_us, end_us, services, fail_at;
 };
 
-static int add_sums(const struct services *services, const struct window_name *name, void *arg)
+static int add_sums(const struct services *services, int64_t start_us, int64_t end_us, void *arg)
 {
 	struct sums *sums = arg;
 
 	if (++sums->windows == sums->fail_at)
 		return -E2BIG;
-	assert_true(name->start_us > sums->start_us);
-	sums->start_us = name->start_us;
+	assert_true(start_us > sums->start_us);
+	sums->start_us = start_us;
+	sums->end_us = end_us;
 	sums->services += (int64_t)services->count;
 	return 0;
 }
@@ -585,11 +586,30 @@ static void sums_are_those_of_each_window(void **state)
 	assert_int_equal(sums.windows, 3);
 	assert_int_equal(result.windows, 3);
 	assert_int_equal(sums.services, 3 + 1 + 1);
+	assert_int_equal(sums.start_us, (START + HOUR + MINUTE) * US_PER_SECOND);
+	assert_int_equal(sums.end_us, (START + HOUR + 2 * MINUTE) * US_PER_SECOND);
 	sums = (struct sums){.fail_at = 2};
 	assert_int_equal(
 		store_query_sums(directory(state), 0, INT64_MAX, add_sums, &sums, &result, NULL),
 		-E2BIG);
 	assert_int_equal(sums.windows, 2);
+
+	/* Windows before it could not be written. */
+	store = open_store(state, &limits);
+	{
+		struct profile *profile = make_window(0, START + 2 * HOUR + 30);
+
+		profile->duration_ns = 300 * INT64_C(1000000000);
+		assert_int_equal(store_add(&store, profile, MINUTE, NULL), 0);
+		profile_free(profile);
+	}
+	store_close(&store);
+	sums = (struct sums){0};
+	assert_int_equal(
+		store_query_sums(directory(state), 0, INT64_MAX, add_sums, &sums, &result, NULL),
+		0);
+	assert_int_equal(sums.start_us, (START + 2 * HOUR + 30) * US_PER_SECOND);
+	assert_int_equal(sums.end_us, (START + 2 * HOUR + 330) * US_PER_SECOND);
 }
 
 static void query_for_a_service_reads_its_part(void **state)
