@@ -673,11 +673,20 @@ static void test_odd_stack_sizes(void **state)
 /* Functions whose name, or record, is out of the file. */
 static void test_broken_functions(void **state)
 {
+	struct go_pclntab *pclntab;
+
 	(void)state;
 	go_image_make(&image, &go_1_18);
 	set_u32(record_of(0) + 4, 0x10000000);
 	set_u32(image.bytes + image.functions + 12, 0x10000000);
 	assert_functions(0, 0, " 0-20\nmain.(*T).M 60-80\n");
+	/* Code without a record has no name: not that of another function. */
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x00, "  /a.go:10\n");
+	assert_nothing(pclntab, GO_TEXT + 0x20);
+	assert_nothing(pclntab, GO_TEXT + 0x5f);
+	assert_chain(pclntab, 0x60, "");
+	go_pclntab_close(pclntab);
 	/* A function without code. */
 	go_image_make(&image, &go_1_18);
 	set_u32(image.bytes + image.functions + 8, 0x60);
