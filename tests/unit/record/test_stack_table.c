@@ -243,6 +243,25 @@ static void equal_stacks_are_aggregated(void **state)
 	assert_int_equal(stack_table_totals(fixture->table)->missed, 4);
 }
 
+/* A fold passes what was added since the one before. */
+static void folded_stacks_begin_at_zero(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual_sample(fixture);
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		const struct stack *stack;
+
+		sample->weight = 1000 * i;
+		add_sample(fixture);
+		stack = only_stack(fixture);
+		assert_int_equal(stack->samples, 1);
+		assert_int_equal(stack->weight, 1000 * i);
+	}
+	assert_int_equal(stack_table_totals(fixture->table)->samples, 3);
+	assert_int_equal(stack_table_totals(fixture->table)->weight, 6000);
+}
+
 static void other_comm(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
@@ -886,6 +905,7 @@ int main(void)
 		TABLE_TEST(is_empty_at_first),
 		TABLE_TEST(stores_all_fields_of_a_stack),
 		TABLE_TEST(equal_stacks_are_aggregated),
+		TABLE_TEST(folded_stacks_begin_at_zero),
 		TABLE_TEST(different_stacks_stay_apart),
 		TABLE_TEST(chosen_labels_distinguish_stacks),
 		TABLE_TEST(the_largest_and_the_smallest_sample_fit),
