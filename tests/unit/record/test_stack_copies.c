@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
 #include "pprof/truncation.h"
@@ -401,6 +402,34 @@ static void late_sample_has_the_frames_of_the_module(void **state)
 	assert_true(fixture->segments[0] >= SEGMENT_FILES);
 }
 
+/* The error of one sample is not lost with the next one, and neither is the sample. */
+static void late_sample_without_memory_waits_on(void **state)
+{
+	struct fixture *fixture = *state;
+	int64_t late;
+	int err;
+
+	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
+	add(fixture, COPY_SIZE);
+	late = now_ns(CLOCK_MONOTONIC) + STACK_COPIES_WAIT_NS;
+	while (now_ns(CLOCK_MONOTONIC) + STACK_COPIES_WAIT_NS <= late)
+		;
+	/* It may wait longer than the first one. */
+	add(fixture, COPY_SIZE);
+	fail_malloc(1, true);
+	err = stack_copies_run(fixture->copies, late);
+	fail_malloc(0, false);
+	assert_int_equal(err, -ENOMEM);
+	assert_int_equal(counts_of(fixture).late, 0);
+	assert_int_equal(stack_copies_run(fixture->copies, late), 0);
+	assert_int_equal(counts_of(fixture).late, 1);
+	assert_int_equal(stack_table_totals(fixture->stacks)->samples, 1);
+	assert_true(stack_copies_are_waiting(fixture->copies));
+	run_until_added(fixture);
+	assert_int_equal(counts_of(fixture).walked, 1);
+	assert_int_equal(stack_table_totals(fixture->stacks)->samples, 2);
+}
+
 static void memory_is_limited(void **state)
 {
 	struct fixture *fixture = *state;
@@ -722,6 +751,7 @@ int main(void)
 		TEST(tables_for_waiting_samples_are_urgent),
 		TEST(sample_keeps_its_mappings),
 		TEST(late_sample_has_the_frames_of_the_module),
+		TEST(late_sample_without_memory_waits_on),
 		TEST(memory_is_limited),
 		TEST(short_copy_is_marked),
 		TEST(file_without_table),
