@@ -16,6 +16,7 @@
 #define KERNEL UINT64_C(0xffffffff81000000)
 
 struct fixture {
+	struct fake_files files;
 	struct mapped_files *mapped;
 	struct address_spaces *spaces;
 	struct stack_table *stacks;
@@ -61,10 +62,11 @@ static void add_samples(struct fixture *fixture)
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	const struct file_source source = {.arg = NULL};
+	struct file_source source;
 
 	if (!fixture || window_init(&fixture->window, NULL))
 		return -1;
+	source = fake_source(&fixture->files);
 	fixture->labels.chosen = LABELS_DEFAULT;
 	fixture->mapped = mapped_files_new("", &source, NULL);
 	fixture->spaces = address_spaces_new("", fixture->mapped, NULL);
@@ -84,6 +86,7 @@ static int teardown(void **state)
 	stack_table_free(fixture->stacks);
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->mapped);
+	fake_clear(&fixture->files);
 	free(fixture);
 	return 0;
 }
@@ -236,6 +239,71 @@ static void add_user_sample(struct fixture *fixture, uint16_t frames, uint16_t t
 		stack_table_add_copied(fixture->stacks, sample, is_copy ? &copied : NULL, NULL), 0);
 }
 
+/* A stack of no frames has no callers to lose. */
+static void stack_without_frames_stays_empty(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct profile *profile;
+	struct window_merged merged;
+	size_t depths = 0;
+
+	add_user_sample(fixture, 0, 0, false);
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(window_reduce(&fixture->window, 0), 0);
+	profile = fixture->window.profile;
+	/* All others are one sample of one frame. */
+	assert_int_equal(profile->samples.count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const bool is_empty = !depth_of(profile, i);
+
+		depths += depth_of(profile, i);
+		assert_int_equal(profile_values(profile, i)[PROFILE_SAMPLES],
+				 is_empty ? 1 : fixture->samples);
+	}
+	assert_int_equal(depths, 1);
+	window_count_merged(&fixture->window, &merged);
+	assert_int_equal(merged.callers, fixture->samples);
+	assert_int_equal(merged.labels, 1);
+}
+
+/* They are not forgotten before the window is symbolized. */
+static void files_are_held_until_the_window_is_cleared(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t space = PROCESSES + 1;
+	struct stackbeat_sample *sample;
+	struct mapped_file *file[2];
+
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, fixture->mapped), 0);
+	fake_space(fixture->spaces, space, PROCESSES + 1, 1, "two");
+	for (uint64_t i = 0; i < 2; i++) {
+		const uint64_t id =
+			fake_file(fixture->mapped, &fixture->files, i ? "/bin/sh" : "/bin/ls");
+
+		file[i] = mapped_files_get(fixture->mapped, id);
+		fake_mapping(fixture->spaces, space, 1, 0, 0x100000 * (i + 1),
+			     0x100000 * (i + 1) + 0x1000, id, 0);
+	}
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, space, 0), 1),
+			 0);
+	sample = sample_begin(&fixture->any, PROCESSES + 1, "two");
+	sample->address_space = space;
+	sample->generation = 1;
+	sample_user(sample, 0x100100);
+	sample_user(sample, 0x200100);
+	assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+	/* The second time, the table drops the stack. */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_true(mapped_file_is_held(file[0]));
+	assert_true(mapped_file_is_held(file[1]));
+	window_clear(&fixture->window);
+	assert_false(mapped_file_is_held(file[0]));
+	assert_false(mapped_file_is_held(file[1]));
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+}
+
 /* The leaf has no caller that was found. */
 static void callers_are_counted_by_how_they_were_found(void **state)
 {
@@ -362,6 +430,8 @@ int main(void)
 		TEST(more_samples_lose_labels_if_half_is_not_enough),
 		TEST(smaller_windows_keep_the_leaf_longest),
 		TEST(taken_window_is_empty_afterwards),
+		TEST(stack_without_frames_stays_empty),
+		TEST(files_are_held_until_the_window_is_cleared),
 		TEST(callers_are_counted_by_how_they_were_found),
 		TEST(perf_maps_are_replaced),
 		TEST(reduced_samples_keep_what_the_level_allows),
