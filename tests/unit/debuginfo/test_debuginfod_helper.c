@@ -242,6 +242,39 @@ static void test_helper_inherits_nothing(void **state)
 	stop_helper(&helper);
 }
 
+/* Expects that all ids of a process in a line of /proc/PID/status are `id`. */
+static void assert_ids(pid_t pid, const char *key, unsigned int id)
+{
+	unsigned int ids[4] = {0};
+	char path[64], line[256];
+	bool found = false;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	status = fopen(path, "re");
+	assert_non_null(status);
+	while (!found && fgets(line, sizeof(line), status))
+		found = !strncmp(line, key, strlen(key));
+	fclose(status);
+	assert_true(found);
+	assert_int_equal(
+		sscanf(line + strlen(key), " %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]), 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(ids[i], id);
+}
+
+/* It has connections to servers on the network. */
+static void test_helper_is_not_root(void **state)
+{
+	struct debuginfod_helper helper;
+
+	(void)state;
+	start_helper(&helper);
+	assert_ids(helper.pid, "Uid:", geteuid() ? geteuid() : SANDBOX_UID);
+	assert_ids(helper.pid, "Gid:", geteuid() ? getegid() : SANDBOX_UID);
+	stop_helper(&helper);
+}
+
 /* A compromised worker could send what it has read as build IDs. */
 static void test_requests_are_limited(void **state)
 {
@@ -467,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_stopped_helper_is_abandoned),
 		cmocka_unit_test(test_crash_is_reported),
 		cmocka_unit_test(test_helper_inherits_nothing),
+		cmocka_unit_test(test_helper_is_not_root),
 		cmocka_unit_test(test_requests_are_limited),
 		cmocka_unit_test(test_message_without_socket_is_ignored),
 		cmocka_unit_test(test_shared_files_of_dwz_are_fetched),
