@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * serve_store DIRECTORY MINUTES: fills the store DIRECTORY, which exists, with windows of the last
- * MINUTES minutes, and serves it on a free port of the loopback, which it prints, until its
- * standard input ends. The process that samples is this program; it has no samples. With 0 minutes,
- * there is no store.
+ * MINUTES minutes, and serves it on a free port of the loopback until its standard input ends. It
+ * prints the port, and the end of these minutes in seconds since 1970. The process that samples is
+ * this program; it has no samples. With 0 minutes, there is no store.
  *
  * Every minute, "web.service" uses 30 s of CPU time, "db.service" 15 s, and 12 programs without a
  * container 1 s each. In the last third of the time, the function "slow" of "web.service" uses 12
  * of its 30 s, before that 3 s.
  */
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -70,16 +71,18 @@ static int add_window(struct store *store, int64_t start_ns, int64_t slow, struc
 	return err;
 }
 
-static int fill(const char *path, int64_t minutes, struct error *error)
+static int fill(const char *path, int64_t minutes, int64_t end_ns, struct error *error)
 {
 	const struct store_limits limits = {UINT64_MAX, INT64_MAX / 2, {7200, 86400}};
-	const int64_t end_ns = now_ns(CLOCK_REALTIME) / (60 * SECOND) * 60 * SECOND;
 	struct store store;
 	int err = store_open(&store, path, &limits, error);
 
 	for (int64_t i = minutes; i > 0 && !err; i--)
 		err = add_window(&store, end_ns - i * 60 * SECOND, i * 3 <= minutes ? 12 : 3,
 				 error);
+	/* As the server does: older windows are merged. */
+	while (!err && store_maintain(&store, end_ns / 1000, error) > 0)
+		;
 	store_close(&store);
 	return err;
 }
@@ -126,6 +129,7 @@ int main(int argc, char **argv)
 		.cmdline_size = sizeof("serve_store"),
 		.message = show,
 	};
+	const int64_t end_ns = now_ns(CLOCK_REALTIME) / (60 * SECOND) * 60 * SECOND;
 	int64_t minutes = argc == 3 ? strtoll(argv[2], NULL, 10) : -1;
 	struct error error = {""};
 	int ends[2], err = minutes < 0 ? -1 : microhttpd_load(&error);
@@ -133,7 +137,7 @@ int main(int argc, char **argv)
 
 	if (!err && minutes) {
 		config.store.path = argv[1];
-		err = fill(argv[1], minutes, &error);
+		err = fill(argv[1], minutes, end_ns, &error);
 	}
 	if (!err) {
 		config.listeners[0] = (struct http_listener){
@@ -145,7 +149,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	config.socket = ends[1];
-	printf("%u\n", port);
+	printf("%u %" PRId64 "\n", port, end_ns / SECOND);
 	fflush(stdout);
 	if (!fork()) {
 		close(ends[1]);
