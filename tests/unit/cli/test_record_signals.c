@@ -40,6 +40,17 @@ static int tear_down(void **state)
 	return sigprocmask(SIG_SETMASK, &old.mask, NULL);
 }
 
+static unsigned int polls, returns_at_once; /* without a signal */
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	const struct timespec time = {.tv_nsec = timeout * 1000000L};
+
+	polls++;
+	returns_at_once += timeout >= 0;
+	return ppoll(fds, count, timeout < 0 ? NULL : &time, NULL);
+}
+
 static bool is_readable(int fd)
 {
 	struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -142,6 +153,22 @@ static void second_signal_kills_a_child_that_hangs(void **state)
 	wait(NULL);
 }
 
+/* A loop would take the CPU time that the child needs to write its file. */
+static void waits_for_a_signal_without_a_loop(void **state)
+{
+	struct rusage usage;
+	int status;
+
+	(void)state;
+	send_signals(1);
+	polls = returns_at_once = 0;
+	assert_int_equal(record_signals_wait(signals, start_child(false, false), &status, &usage),
+			 0);
+	assert_in_range(polls, 1, 4);
+	assert_int_equal(returns_at_once, 0);
+	wait(NULL);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -151,6 +178,7 @@ int main(void)
 		TEST(end_of_the_child_is_waited_for),
 		TEST(first_signal_ends_the_child),
 		TEST(second_signal_kills_a_child_that_hangs),
+		TEST(waits_for_a_signal_without_a_loop),
 	};
 
 	return cmocka_run_group_tests_name("record_signals", tests, NULL, NULL);

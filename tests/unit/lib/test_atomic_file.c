@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -405,6 +406,75 @@ static void works_without_proc(void **state)
 	free(path);
 }
 
+/* Their directory is the current one. */
+static void names_without_a_directory_are_files_of_the_current_one(void **state)
+{
+	const struct scratch *scratch = *state;
+	char *path = scratch_file(state, "profile"), *name = scratch_file(state, "link");
+	int before = open(".", O_PATH | O_CLOEXEC);
+	struct atomic_file file;
+	struct stat status;
+
+	assert_int_equal(chdir(scratch->path), 0);
+	put("profile", "old");
+	assert_content(path, "old");
+	put("profile", "new");
+	assert_content(path, "new");
+	assert_int_equal(symlink("profile", "link"), 0);
+	assert_int_equal(atomic_file_create(&file, "link", NULL), 0);
+	assert_int_equal(atomic_file_write(&file, "own", 3, NULL), 0);
+	/* A file that is incomplete is hidden, if it has a name. */
+	assert_true(!file.temporary || *file.temporary == '.');
+	assert_int_equal(atomic_file_commit(&file, NULL), 0);
+	assert_content(path, "own");
+	assert_int_equal(lstat(name, &status), 0);
+	assert_true(S_ISLNK(status.st_mode));
+	assert_int_equal(scratch_count(state, 0), 2);
+	assert_int_equal(fchdir(before), 0);
+	close(before);
+	free(path);
+	free(name);
+}
+
+/* The next fallocate() fails with this; 0: none does. */
+static int fallocate_error;
+
+int fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	(void)fd;
+	(void)mode;
+	(void)offset;
+	(void)size;
+	errno = fallocate_error;
+	return fallocate_error ? -1 : 0;
+}
+
+static void room_is_reserved(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct atomic_file file;
+	struct statvfs system;
+	struct error error;
+
+	assert_int_equal(atomic_file_create(&file, path, &error), 0);
+	assert_int_equal(fstatvfs(file.fd, &system), 0);
+	assert_int_equal(atomic_file_reserve(&file, 1 << 20, &error), 0);
+	/* Where a file system can't reserve room, there must be some. */
+	fallocate_error = EOPNOTSUPP;
+	assert_int_equal(atomic_file_reserve(&file, 0, &error), 0);
+	assert_int_equal(atomic_file_reserve(&file, (uint64_t)system.f_blocks * system.f_frsize +
+							    system.f_frsize,
+					     &error),
+			 -ENOSPC);
+	assert_non_null(strstr(error.text, path));
+	fallocate_error = ENOSPC;
+	assert_int_equal(atomic_file_reserve(&file, 4096, &error), -ENOSPC);
+	assert_non_null(strstr(error.text, "no room for 4 KiB: No space left on device"));
+	fallocate_error = 0;
+	atomic_file_discard(&file);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +482,8 @@ int main(void)
 		SCRATCH_TEST(old_content_stays_until_commit),
 		SCRATCH_TEST(mode_follows_umask),
 		SCRATCH_TEST(links_are_followed),
+		SCRATCH_TEST(names_without_a_directory_are_files_of_the_current_one),
+		SCRATCH_TEST(room_is_reserved),
 		SCRATCH_TEST(links_of_others_are_not_followed),
 		SCRATCH_TEST(devices_are_written_in_place),
 		SCRATCH_TEST(check_does_not_open_pipes),

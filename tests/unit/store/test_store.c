@@ -344,6 +344,37 @@ static void late_window_joins_a_merged_one(void **state)
 	store_close(&store);
 }
 
+static int64_t merged_duration(const int64_t *durations, size_t count)
+{
+	struct merge merge;
+	int64_t duration;
+
+	assert_int_equal(merge_init(&merge), 0);
+	for (size_t i = 0; i < count; i++) {
+		struct profile *window = make_window((unsigned int)i, START + (int64_t)i * MINUTE);
+
+		window->duration_ns = durations[i];
+		assert_int_equal(merge_add(&merge, window, NULL), 0);
+		profile_free(window);
+	}
+	assert_int_equal(merge_finish(&merge), 0);
+	assert_int_equal(merge.profile->time_ns, START * 1000000000);
+	duration = merge.profile->duration_ns;
+	merge_clear(&merge);
+	return duration;
+}
+
+/* A damaged file has any duration. */
+static void duration_of_a_merge_is_the_sum(void **state)
+{
+	(void)state;
+	assert_int_equal(merged_duration((int64_t[]){7, 3}, 2), 10);
+	assert_int_equal(merged_duration((int64_t[]){0, 0}, 2), 0);
+	assert_int_equal(merged_duration((int64_t[]){7, -5, 3}, 3), 10);
+	assert_int_equal(merged_duration((int64_t[]){7, INT64_MAX - 8, 1}, 3), INT64_MAX);
+	assert_int_equal(merged_duration((int64_t[]){7, INT64_MAX - 6}, 2), INT64_MAX);
+}
+
 /* A writer stores the first samples and crashes; the next one stores all. */
 static void samples_stored_again_replace_the_first(void **state)
 {
@@ -921,6 +952,7 @@ int main(void)
 		SCRATCH_TEST(windows_become_longer),
 		SCRATCH_TEST(windows_have_limits),
 		SCRATCH_TEST(late_window_joins_a_merged_one),
+		cmocka_unit_test(duration_of_a_merge_is_the_sum),
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
 		SCRATCH_TEST(query_selects_by_time),
 		SCRATCH_TEST(limits_remove_the_oldest),

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -73,6 +74,31 @@ static void each_field_is_passed(void **state)
 		many[i] = i * i;
 	job.addresses = many;
 	job.count = MANY;
+	assert_passed(&job);
+}
+
+static int writes_without_effect;
+
+ssize_t write(int fd, const void *data, size_t size)
+{
+	if (writes_without_effect) {
+		writes_without_effect--;
+		return 0;
+	}
+	return syscall(SYS_write, fd, data, size);
+}
+
+/* It would be tried again for ever. */
+static void write_without_effect_is_an_error(void **state)
+{
+	const uint64_t address = 1;
+	const struct worker_job job = {
+		.path = "p", .build_id = "", .addresses = &address, .count = 1};
+
+	(void)state;
+	writes_without_effect = 1;
+	assert_int_equal(job_bytes_write(&job), -EIO);
+	writes_without_effect = 0;
 	assert_passed(&job);
 }
 
@@ -149,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_field_is_passed),
+		cmocka_unit_test(write_without_effect_is_an_error),
 		cmocka_unit_test(job_cannot_be_changed),
 		cmocka_unit_test(invalid_jobs_are_refused),
 	};

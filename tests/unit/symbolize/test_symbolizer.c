@@ -343,6 +343,28 @@ static void file_without_segments_gives_offsets(void **state)
 	assert_int_equal(at(library)->address, 0x1010);
 }
 
+/* As the user does not want to wait. */
+static void no_headers_are_read_after_a_stop(void **state)
+{
+	struct live_source live = {.sandbox = worker_server(), .files = mapped, .kernel = kernel};
+	uint32_t location;
+	int ends[2];
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first"));
+	location = location_at(map_with(1, "a.so", 0), 0x700010);
+	mapped_files_finish(mapped);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	live.stop = ends[0];
+	assert_int_equal(live_source_describe(&live, profile), 0);
+	assert_string_equal(path_of(location), in_sandbox("a.so"));
+	assert_string_equal(build_id_of(location), "");
+	assert_int_equal(at(location)->address - mapping_of(location)->start, 0x1010);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void hang_at_headers(enum worker_kind kind, const int fds[], size_t count)
 {
 	while (kind == WORKER_READ_HEADERS)
@@ -645,6 +667,7 @@ int main(void)
 		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
+		TEST(no_headers_are_read_after_a_stop),
 		TEST(file_system_that_hangs_is_given_up),
 		TEST(names_are_demangled),
 		TEST(exploding_name_stays_mangled),
