@@ -166,6 +166,8 @@ static void short_and_long_options_are_parsed(void **state)
 static void ring_sizes_have_units(void **state)
 {
 	(void)state;
+	PARSES("--ring-size", "64K");
+	assert_int_equal(options.session.ring_size, 64 << 10);
 	PARSES("--ring-size", "65536");
 	assert_int_equal(options.session.ring_size, 65536);
 	PARSES("--ring-size", "128k");
@@ -185,6 +187,14 @@ static void memory_has_units_and_bounds(void **state)
 	assert_int_equal(options.memory, 64 << 20);
 	PARSES("--memory", "2G");
 	assert_int_equal(options.memory, UINT64_C(2) << 30);
+	PARSES("--memory", "16M");
+	assert_int_equal(options.memory, 16 << 20);
+	PARSES("--memory", "1024G");
+	assert_int_equal(options.memory, UINT64_C(1) << 40);
+	PARSES("--memory", "1099511627776");
+	assert_int_equal(options.memory, UINT64_C(1) << 40);
+	REFUSES("--memory", "--memory", "1099511627777");
+	REFUSES("--memory", "--memory", "1048577M");
 	REFUSES("--memory", "--memory", "16777215");
 	REFUSES("--memory", "--memory", "1025G");
 	REFUSES("--memory", "--memory", "18446744073709551615G");
@@ -201,16 +211,103 @@ static void intervals_of_files_are_a_second_at_least(void **state)
 	assert_true(options.rotate == 0);
 	PARSES("--rotate", "3600");
 	assert_true(options.rotate == 3600);
+	PARSES("--snapshot", "1");
+	assert_true(options.snapshot == 1);
+	PARSES("--rotate", "1");
+	assert_true(options.rotate == 1);
+	PARSES("--rotate", "31536000");
+	REFUSES("--rotate", "--rotate", "31536000.5");
 	REFUSES("--snapshot", "--snapshot", "0.99");
 	REFUSES("--rotate", "--rotate", "0");
 	REFUSES("combined", "--rotate", "2", "--snapshot", "2");
-	REFUSES("-o -", "--rotate", "2", "-o", "-");
-	REFUSES("-o -", "-o", "-", "--snapshot", "2");
+	REFUSES("--rotate can't be combined with -o -", "--rotate", "2", "-o", "-");
+	REFUSES("--snapshot can't be combined with -o -", "-o", "-", "--snapshot", "2");
+}
+
+static void methods_of_unwinding_have_names(void **state)
+{
+	(void)state;
+	PARSES();
+	assert_int_equal(options.session.unwind, UNWIND_AUTO);
+	PARSES("--unwind", "tables");
+	assert_int_equal(options.session.unwind, UNWIND_TABLES);
+	PARSES("--unwind=fp");
+	assert_int_equal(options.session.unwind, UNWIND_FRAME_POINTERS);
+	PARSES("--unwind", "fp", "--unwind", "auto");
+	assert_int_equal(options.session.unwind, UNWIND_AUTO);
+	REFUSES("--unwind: '' is not auto, tables or fp", "--unwind", "");
+	REFUSES("--unwind: 'FP'", "--unwind", "FP");
+	REFUSES("--unwind: 'table'", "--unwind", "table");
+	REFUSES("--unwind: its value is missing", "--unwind");
+}
+
+static void copies_of_stacks_are_limited(void **state)
+{
+	(void)state;
+	PARSES();
+	assert_int_equal(options.session.stack_copy, 8 << 10);
+	PARSES("--stack-copy", "0");
+	assert_int_equal(options.session.stack_copy, 0);
+	PARSES("--stack-copy", "8");
+	assert_int_equal(options.session.stack_copy, 8);
+	PARSES("--stack-copy", "64K");
+	assert_int_equal(options.session.stack_copy, 64 << 10);
+	REFUSES("--stack-copy: '4'", "--stack-copy", "4");
+	REFUSES("--stack-copy: '7'", "--stack-copy", "7");
+	REFUSES("--stack-copy: '9'", "--stack-copy", "9");
+	REFUSES("8 bytes up to 64K", "--stack-copy", "65544");
+	REFUSES("--stack-copy", "--stack-copy", "65K");
+	REFUSES("--stack-copy", "--stack-copy", "-8");
+	/* A stack is unwound once more from its copy. */
+	PARSES();
+	assert_int_equal(options.session.verify, 0);
+	PARSES("--verify", "1");
+	assert_int_equal(options.session.verify, 1);
+	PARSES("--verify", "2147483647", "--stack-copy", "8");
+	assert_int_equal(options.session.verify, INT32_MAX);
+	REFUSES("--verify: '0' is not a number from 1 to 2147483647", "--verify", "0");
+	REFUSES("--verify", "--verify", "2147483648");
+	REFUSES("--verify can't be combined with --stack-copy=0", "--verify", "1", "--stack-copy",
+		"0");
+}
+
+static void symbolization_has_options(void **state)
+{
+	(void)state;
+	PARSES();
+	assert_false(options.sandbox.require);
+	assert_int_equal(options.sandbox.timeout_s, 0);
+	assert_false(options.hides_go_runtime);
+	PARSES("--sandbox", "require", "--symbolize-timeout", "1", "--go-hide-runtime");
+	assert_true(options.sandbox.require);
+	assert_int_equal(options.sandbox.timeout_s, 1);
+	assert_true(options.hides_go_runtime);
+	assert_false(options.no_symbolize);
+	PARSES("--sandbox", "require", "--sandbox=try");
+	assert_false(options.sandbox.require);
+	REFUSES("--sandbox: 'yes' is neither 'try' nor 'require'", "--sandbox", "yes");
+	REFUSES("--sandbox: ''", "--sandbox=");
+	/* A week. */
+	PARSES("--symbolize-timeout", "604800");
+	assert_int_equal(options.sandbox.timeout_s, 604800);
+	REFUSES("--symbolize-timeout: '0' is not a number from 1 to 604800", "--symbolize-timeout",
+		"0");
+	REFUSES("--symbolize-timeout: '604801'", "--symbolize-timeout", "604801");
+	PARSES("--no-symbolize");
+	assert_false(options.hides_go_runtime);
+	REFUSES("--go-hide-runtime and --no-symbolize", "--no-symbolize", "--go-hide-runtime");
 }
 
 static void pids_are_lists_and_accumulate(void **state)
 {
 	(void)state;
+	/* With as many digits as there may be. */
+	PARSES("-p", "000000000000012");
+	assert_int_equal(options.session.pid_count, 1);
+	assert_int_equal(options.session.pids[0], 12);
+	REFUSES("-p: '0000000000000012' is not a process ID", "-p", "0000000000000012");
+	REFUSES("-t: '0000000000000012' is not a thread ID", "-t", "1,0000000000000012,3");
+	REFUSES("-t (thread ID): '0'", "-t", "0");
 	PARSES("-p", "1");
 	assert_int_equal(options.session.pid_count, 1);
 	PARSES("-p", "12,2147483647", "--pid", "3");
@@ -387,6 +484,14 @@ static void errors_name_option_and_value(void **state)
 			REFUSES(option, (char *)option, (char *)no_numbers[i]);
 		}
 	}
+	PARSES("-F", "1");
+	assert_int_equal(options.session.rate, 1);
+	assert_true(options.session.rate_given);
+	PARSES("-F", "20000");
+	PARSES();
+	assert_false(options.session.rate_given);
+	PARSES("--max-depth", "1");
+	assert_int_equal(options.session.max_depth, 1);
 	REFUSES("-F", "-F", "20001");
 	REFUSES("-F", "--frequency", "MAX");
 	REFUSES("--max-depth", "--max-depth", "1024");
@@ -495,6 +600,8 @@ static void conflicting_options_are_refused(void **state)
 	PARSES("-a", "--exclude-comm", "x");
 	REFUSES("--user and --kernel", "--user", "--kernel");
 	REFUSES("--user and --kernel", "--kernel", "--user");
+	REFUSES("--user and --kernel can't be combined or repeated", "--user", "--user");
+	REFUSES("--user and --kernel", "--kernel", "--kernel");
 }
 
 /* Words that are, or nearly are, options and values; random words include "", too. */
@@ -576,6 +683,208 @@ static void numbers_are_checked_against_their_range(void **state)
 	assert_int_equal(parse_number("10", "it", 5, 9, &number, &error), -EINVAL);
 	assert_string_equal(error.text, "it: '10' is not a number from 5 to 9");
 	assert_int_equal(number, 0);
+	assert_int_equal(parse_number("5", "it", 5, 9, &number, &error), 0);
+	assert_int_equal(number, 5);
+	assert_int_equal(parse_number("9", "it", 5, 9, &number, &error), 0);
+	assert_int_equal(number, 9);
+	assert_int_equal(parse_number("", "it", 0, 9, &number, &error), -EINVAL);
+	assert_int_equal(parse_number("5 ", "it", 0, 9, &number, &error), -EINVAL);
+	/* Larger than what is calculated with. */
+	assert_int_equal(
+		parse_number("18446744073709551616", "it", 0, UINT32_MAX, &number, &error),
+		-EINVAL);
+}
+
+static void sizes_have_units_and_a_limit(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t max, size;
+	} good[] = {
+		{"0", 0, 0},
+		{"7", 7, 7},
+		{"1K", 1024, 1024},
+		{"3k", 4096, 3072},
+		{"1M", 1 << 20, 1 << 20},
+		{"2m", 2 << 20, 2 << 20},
+		{"1G", 1 << 30, 1 << 30},
+		{"3g", UINT64_MAX, UINT64_C(3) << 30},
+		{"0G", 0, 0},
+		{"18446744073709551615", UINT64_MAX, UINT64_MAX},
+		{"17179869183G", UINT64_MAX, UINT64_C(17179869183) << 30},
+	};
+	static const struct {
+		const char *text;
+		uint64_t max;
+	} bad[] = {
+		{"", 99},
+		{"K", 9999},
+		{"8", 7},
+		{"1K", 1023},
+		{"2K", 2047},
+		{"1M", (1 << 20) - 1},
+		{"1G", (1 << 30) - 1},
+		{"1T", UINT64_MAX},
+		{"1KB", UINT64_MAX},
+		{"1 K", UINT64_MAX},
+		{" 1", UINT64_MAX},
+		{"+1", UINT64_MAX},
+		{"-1", UINT64_MAX},
+		{"1.5K", UINT64_MAX},
+		{"0x10", UINT64_MAX},
+		{"17179869184G", UINT64_MAX},
+		{"18446744073709551616", UINT64_MAX},
+	};
+	uint64_t size;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		if (!parse_size(good[i].text, good[i].max, &size) || size != good[i].size)
+			fail_msg("'%s'", good[i].text);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (parse_size(bad[i].text, bad[i].max, &size))
+			fail_msg("'%s' was accepted", bad[i].text);
+	}
+}
+
+/* Of a command that shows a file. */
+static const struct cli_option table[] = {
+	{'o', "output", "FILE", "the output, a text that is so long that it needs a second line"},
+	{OPTION_LONG_ONLY, "a-very-long-option", "VALUE", "begins on the next line"},
+	SAMPLE_TYPE_OPTION,
+	GROUP_OPTION("label"),
+	DIFF_OPTIONS,
+	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
+	{'x', NULL, NULL, "has no name"},
+	HELP_OPTION,
+};
+
+static char others[256]; /* options that are not those of each such command */
+
+static int take_other(int id, char *value, void *arg, struct error *out)
+{
+	assert_ptr_equal(arg, others);
+	snprintf(others + strlen(others), sizeof(others) - strlen(others), "%c=%s ",
+		 id < OPTION_LONG_ONLY ? id : '-', value ? value : "");
+	return value && !strcmp(value, "bad") ? error_set(out, EINVAL, "it is bad") : 0;
+}
+
+static struct view_options view;
+
+static int parse_view(char **argv)
+{
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	*others = '\0';
+	memset(&view, 0xaa, sizeof(view));
+	memset(&error, 0, sizeof(error));
+	return view_options_parse(argc, argv, table, take_other, others, &view, &error);
+}
+
+#define VIEWS(...) assert_int_equal(parse_view(ARGV(__VA_ARGS__)), 0)
+#define REFUSES_VIEW(message, ...)                                                                 \
+	do {                                                                                       \
+		assert_int_equal(parse_view(ARGV(__VA_ARGS__)), -EINVAL);                          \
+		assert_string_equal(error.text, message);                                          \
+	} while (0)
+
+static void views_have_options_in_common(void **state)
+{
+	(void)state;
+	VIEWS("a.pb.gz");
+	assert_string_equal(view.file, "a.pb.gz");
+	assert_null(view.sample_type);
+	assert_null(view.group);
+	assert_null(view.base);
+	assert_false(view.absolute);
+	assert_false(view.hides_go_runtime);
+	assert_false(view.help);
+	assert_string_equal(others, "");
+
+	/* Options may follow the file. */
+	VIEWS("--sample-type", "cpu", "a.pb.gz", "--group=comm", "-o", "b", "--diff", "c", "-x",
+	      "--absolute", "--a-very-long-option", "d");
+	assert_string_equal(view.file, "a.pb.gz");
+	assert_string_equal(view.sample_type, "cpu");
+	assert_string_equal(view.group, "comm");
+	assert_string_equal(view.base, "c");
+	assert_true(view.absolute);
+	assert_false(view.hides_go_runtime);
+	assert_string_equal(others, "o=b x= -=d ");
+	VIEWS("--go-hide-runtime", "--", "-o");
+	assert_true(view.hides_go_runtime);
+	assert_string_equal(view.file, "-o");
+	assert_string_equal(others, "");
+
+	/* Help needs no file. */
+	VIEWS("--help");
+	assert_true(view.help);
+	VIEWS("-h", "a", "b");
+	assert_true(view.help);
+
+	REFUSES_VIEW("no file is given (see stackbeat record --help)", "-x");
+	REFUSES_VIEW("more than one file is given (see stackbeat record --help)", "a", "b");
+	REFUSES_VIEW("--absolute needs --diff", "a", "--absolute");
+	REFUSES_VIEW("it is bad", "-o", "bad", "-x", "a");
+	assert_string_equal(others, "o=bad ");
+	REFUSES_VIEW("'--absolute=1': takes no value", "--absolute=1");
+	REFUSES_VIEW("unknown option '-Z'", "-Z");
+	REFUSES_VIEW("unknown or ambiguous option '--rows'", "--rows");
+	REFUSES_VIEW("-o: its value is missing", "a", "-o");
+	/* One of both files can be standard input. */
+	VIEWS("-", "--diff", "a");
+	VIEWS("a", "--diff", "-");
+	assert_string_equal(view.base, "-");
+	VIEWS("-");
+	assert_string_equal(view.file, "-");
+	REFUSES_VIEW("--diff: only one of both files can be standard input", "-", "--diff", "-");
+}
+
+static void help_has_columns(void **state)
+{
+	const struct cli_option short_table[] = {
+		{'o', "output", "FILE",
+		 "123456789 123456789 123456789 123456789 123456789 12345678 end"},
+		{OPTION_LONG_ONLY, "sixteen-letters.", "N", "begins beside it"},
+		{OPTION_LONG_ONLY, "seventeen-letters", "N", "begins  below it"},
+		{'x', NULL, NULL, "no name"},
+		HELP_OPTION,
+	};
+	struct command_help help = {
+		.synopsis = "stackbeat it",
+		.description = "123456789 123456789 123456789 123456789 123456789 123456789 "
+			       "123456789 1234567890 next",
+		.options = short_table,
+	};
+	const char *expected =
+		"Usage: stackbeat it\n\n"
+		"123456789 123456789 123456789 123456789 123456789 123456789 123456789 1234567890\n"
+		"next\n\n"
+		"  -o, --output FILE         123456789 123456789 123456789 123456789 123456789\n"
+		"                            12345678 end\n"
+		"      --sixteen-letters. N  begins beside it\n"
+		"      --seventeen-letters N\n"
+		"                            begins below it\n"
+		"  -x                        no name\n"
+		"  -h, --help                show this help\n";
+	char text[2048], whole[2048];
+	FILE *stream;
+
+	(void)state;
+	for (int has_notes = 0; has_notes < 2; has_notes++) {
+		help.notes = has_notes ? "Some notes." : NULL;
+		memset(text, 0, sizeof(text));
+		stream = fmemopen(text, sizeof(text), "w");
+		assert_non_null(stream);
+		print_command_help(&help, stream);
+		assert_int_equal(fclose(stream), 0);
+		snprintf(whole, sizeof(whole), "%s%s", expected,
+			 has_notes ? "\nSome notes.\n" : "");
+		assert_string_equal(text, whole);
+	}
 }
 
 int main(void)
@@ -585,6 +894,9 @@ int main(void)
 		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),
 		cmocka_unit_test(memory_has_units_and_bounds),
+		cmocka_unit_test(methods_of_unwinding_have_names),
+		cmocka_unit_test(copies_of_stacks_are_limited),
+		cmocka_unit_test(symbolization_has_options),
 		cmocka_unit_test(intervals_of_files_are_a_second_at_least),
 		cmocka_unit_test(pids_are_lists_and_accumulate),
 		cmocka_unit_test(pids_are_limited),
@@ -602,6 +914,9 @@ int main(void)
 		cmocka_unit_test(conflicting_options_are_refused),
 		cmocka_unit_test(random_arguments_are_parsed_or_refused_with_one_line),
 		cmocka_unit_test(numbers_are_checked_against_their_range),
+		cmocka_unit_test(sizes_have_units_and_a_limit),
+		cmocka_unit_test(views_have_options_in_common),
+		cmocka_unit_test(help_has_columns),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
