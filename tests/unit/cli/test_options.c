@@ -870,19 +870,27 @@ static void help_has_columns(void **state)
 		"                            begins below it\n"
 		"  -x                        no name\n"
 		"  -h, --help                show this help\n";
+	/* The next word would end in column 81; the first one does not fit anyway. */
+	const char *notes =
+		"1234567890123456789012345678901234567890123456789012345678901234567890123456789012\n"
+		"123456789 123456789 123456789 123456789 123456789 123456789 123456789\n"
+		"12345678901\n";
 	char text[2048], whole[2048];
 	FILE *stream;
 
 	(void)state;
 	for (int has_notes = 0; has_notes < 2; has_notes++) {
-		help.notes = has_notes ? "Some notes." : NULL;
+		help.notes = has_notes ? "12345678901234567890123456789012345678901234567890123456"
+					 "78901234567890123456789012 123456789 123456789 123456789 "
+					 "123456789 123456789 123456789 123456789 12345678901"
+				       : NULL;
 		memset(text, 0, sizeof(text));
 		stream = fmemopen(text, sizeof(text), "w");
 		assert_non_null(stream);
 		print_command_help(&help, stream);
 		assert_int_equal(fclose(stream), 0);
-		snprintf(whole, sizeof(whole), "%s%s", expected,
-			 has_notes ? "\nSome notes.\n" : "");
+		snprintf(whole, sizeof(whole), "%s%s%s", expected, has_notes ? "\n" : "",
+			 has_notes ? notes : "");
 		assert_string_equal(text, whole);
 	}
 }

@@ -204,6 +204,115 @@ static void flamegraph_is_written(void **state)
 	assert_string_equal(output, "");
 }
 
+/* Draws a file with options, and returns the graph, which the caller frees. */
+static char *draw(const char *options, const char *more, const char *name)
+{
+	char words[256];
+	size_t size;
+	char *graph;
+
+	snprintf(words, sizeof(words), "flamegraph --title x -o %s%s%s", in_sandbox("graph.svg"),
+		 options, more);
+	assert_int_equal(run_with(cmd_flamegraph, words, name), STATUS_OK);
+	graph = (char *)read_bytes(in_sandbox("graph.svg"), &size);
+	graph[size] = '\0';
+	return graph;
+}
+
+/* Checks whether more options change the graph. */
+static void assert_change(bool changes, const char *options, const char *more, const char *name)
+{
+	char *a = draw(options, "", name), *b = draw(options, more, name);
+
+	if (!strcmp(a, b) == changes)
+		fail_msg("%s:%s%s", name, options, more);
+	free(a);
+	free(b);
+}
+
+/* By programs, if there are such labels, unless something else is asked for. */
+static void flamegraph_is_divided_by_a_label(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint32_t location = example_location(profile, 0, 0x1000, NULL, "main");
+	uint32_t label = example_label(profile, "zone", "west");
+	char options[256];
+
+	(void)state;
+	example_add(profile, &location, 1, 1, 1, &label, 1);
+	write_profile(profile, "zone.pb.gz");
+	write_profile(example_profile(), "a.pb.gz");
+	assert_change(false, "", " --group comm", "a.pb.gz");
+	assert_change(true, "", " --group none", "a.pb.gz");
+	assert_change(true, "", " --group pid", "a.pb.gz");
+	assert_change(true, " --group none", " --group pid", "a.pb.gz");
+	assert_change(false, "", " --group none", "zone.pb.gz");
+	assert_change(true, "", " --group zone", "zone.pb.gz");
+	/* Both files need the label. */
+	snprintf(options, sizeof(options), " --diff %s", in_sandbox("a.pb.gz"));
+	assert_change(false, options, " --group comm", "a.pb.gz");
+	assert_change(true, options, " --group none", "a.pb.gz");
+	assert_change(false, options, " --group none", "zone.pb.gz");
+	snprintf(options, sizeof(options), " --diff %s", in_sandbox("zone.pb.gz"));
+	assert_change(false, options, " --group none", "a.pb.gz");
+}
+
+/* The second file; the total is scaled to it, unless that is not wanted. */
+static void differences_are_scaled(void **state)
+{
+	static const char *const forms[] = {"report", "report --tree"};
+	struct profile *profile = empty_profile();
+	uint32_t location = example_location(profile, 0, 0x1000, NULL, "main");
+	char words[256], scaled[sizeof(output)];
+
+	(void)state;
+	example_add(profile, &location, 1, 5, 50 * MS, NULL, 0);
+	write_profile(profile, "base.pb.gz");
+	write_profile(example_profile(), "a.pb.gz");
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(words, sizeof(words), "%s --diff %s", forms[i], in_sandbox("base.pb.gz"));
+		assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
+		assert_string_equal(messages, "");
+		strcpy(scaled, output);
+		strcat(words, " --absolute");
+		assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
+		assert_string_not_equal(scaled, output);
+		assert_int_equal(run_with(cmd_report, forms[i], "a.pb.gz"), STATUS_OK);
+		assert_string_not_equal(scaled, output);
+	}
+	assert_int_equal(run_with(cmd_report, "report --diff /no/such", "a.pb.gz"), STATUS_FAILED);
+	assert_string_equal(output, "");
+	assert_string_equal(messages, "stackbeat report: /no/such: No such file or directory\n");
+	snprintf(words, sizeof(words), " --diff %s", in_sandbox("base.pb.gz"));
+	assert_change(true, "", words, "a.pb.gz");
+	assert_change(true, words, " --absolute", "a.pb.gz");
+}
+
+static void percentages_have_bounds(void **state)
+{
+	(void)state;
+	write_profile(example_profile(), "a.pb.gz");
+	assert_int_equal(run_with(cmd_report, "report --tree --min-percent 100", "a.pb.gz"),
+			 STATUS_OK);
+	assert_int_equal(run_with(cmd_report, "report --min-percent 100.001", "a.pb.gz"),
+			 STATUS_USAGE);
+	assert_string_equal(messages, "stackbeat report: --min-percent: '100.001' is not a "
+				      "percentage from 0 to 100\n");
+	assert_int_equal(run_with(cmd_report, "report --min-percent -0.001", "a.pb.gz"),
+			 STATUS_USAGE);
+	assert_int_equal(run_with(cmd_report, "report -n 4294967295", "a.pb.gz"), STATUS_OK);
+	assert_int_equal(run_with(cmd_report, "report -n 4294967296", "a.pb.gz"), STATUS_USAGE);
+	assert_string_equal(messages, "stackbeat report: -n: '4294967296' is not a number from 0 "
+				      "to 4294967295\n");
+	assert_int_equal(run_command(cmd_report, "report --help"), STATUS_OK);
+	assert_string_equal(messages, "");
+	assert_memory_equal(output, "Usage: stackbeat report ", 24);
+	assert_int_equal(run_command(cmd_flamegraph, "flamegraph -h"), STATUS_OK);
+	assert_memory_equal(output, "Usage: stackbeat flamegraph ", 28);
+	assert_fails(cmd_flamegraph, "flamegraph", STATUS_USAGE,
+		     "stackbeat flamegraph: no file is given (see stackbeat flamegraph --help)\n");
+}
+
 static const char source[] = ".text\n.globl first\n.type first, @function\n"
 			     "first: .skip 16, 0x90\n.size first, 16\n";
 
@@ -329,6 +438,9 @@ int main(void)
 		TEST(report_prints_the_first_functions),
 		TEST(full_output_is_an_error),
 		TEST(flamegraph_is_written),
+		TEST(flamegraph_is_divided_by_a_label),
+		TEST(differences_are_scaled),
+		TEST(percentages_have_bounds),
 		TEST(symbolize_says_what_it_did),
 		TEST(kernel_symbols_may_be_copies),
 		TEST(archive_has_what_symbolizes_the_profile),
