@@ -23,7 +23,7 @@ static inline int run_command(int (*command)(int argc, char **argv), const char 
 	static char words[1024];
 	FILE *out = tmpfile(), *err = tmpfile();
 	int saved_out, saved_err, argc = 0, status;
-	char *argv[16], *rest = words;
+	char *argv[32], *rest = words;
 
 	assert_true(out && err);
 	snprintf(words, sizeof(words), "%s", line);

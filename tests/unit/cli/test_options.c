@@ -367,8 +367,9 @@ static void bad_groups_and_names_are_refused(void **state)
 
 static void budgets_are_percentages(void **state)
 {
-	static const char *const bad[] = {"",   "0",   "0.04", "50.1", "-1",  "5%",    "5 ",
-					  " 5", "nan", "inf",  "1e1",  "0x5", "1.2.3", "."};
+	static const char *const bad[] = {"",    "0",   "0.04",  "0.0999", "50.01", "50.1",
+					  "-1",  "5%",  "5 ",    " 5",     "nan",   "inf",
+					  "1e1", "0x5", "1.2.3", "."};
 
 	(void)state;
 	PARSES("--budget", "0.1");
@@ -379,6 +380,7 @@ static void budgets_are_percentages(void **state)
 	assert_int_equal(options.session.budget, 13);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		REFUSES("--budget", "--budget", (char *)bad[i]);
+	assert_string_equal(error.text, "--budget: '.' is not a percentage from 0.1 to 50");
 }
 
 static void pids_are_limited(void **state)
@@ -530,7 +532,7 @@ static void bad_lists_are_refused(void **state)
 		list[i] = i % 2 ? ',' : '1';
 	list[sizeof(list) - 2] = '1';
 	list[sizeof(list) - 1] = '\0';
-	REFUSES("-C", "-C", list);
+	REFUSES("-C: the list of CPUs is longer than 4095 characters", "-C", list);
 	list[sizeof(list) - 3] = '\0';
 	list[sizeof(list) - 4] = '1';
 	PARSES("-C", list);
@@ -538,23 +540,13 @@ static void bad_lists_are_refused(void **state)
 
 static void bad_durations_are_refused(void **state)
 {
-	static const char *const bad[] = {"",
-					  "0",
-					  "-1",
-					  "0.0",
-					  "nan",
-					  "inf",
-					  "1s",
-					  " 1",
-					  "1 ",
-					  "0x1",
-					  "1e2",
-					  ".",
-					  "31536001",
-					  "1e99",
-					  "+1",
-					  "1,5",
-					  "99999999999999999999999999999999999999999999999999"};
+	static const char *const bad[] = {
+		"",         "0",     "-1",
+		"0.0",      "nan",   "inf",
+		"1s",       " 1",    "1 ",
+		"0x1",      "1e2",   ".",
+		"31536001", "1e99",  "+1",
+		"1,5",      "1.2.3", "99999999999999999999999999999999999999999999999999"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -690,9 +682,8 @@ static void numbers_are_checked_against_their_range(void **state)
 	assert_int_equal(parse_number("", "it", 0, 9, &number, &error), -EINVAL);
 	assert_int_equal(parse_number("5 ", "it", 0, 9, &number, &error), -EINVAL);
 	/* Larger than what is calculated with. */
-	assert_int_equal(
-		parse_number("18446744073709551616", "it", 0, UINT32_MAX, &number, &error),
-		-EINVAL);
+	assert_int_equal(parse_number("18446744073709551616", "it", 0, UINT32_MAX, &number, &error),
+			 -EINVAL);
 }
 
 static void sizes_have_units_and_a_limit(void **state)
@@ -872,7 +863,8 @@ static void help_has_columns(void **state)
 		"  -h, --help                show this help\n";
 	/* The next word would end in column 81; the first one does not fit anyway. */
 	const char *notes =
-		"1234567890123456789012345678901234567890123456789012345678901234567890123456789012\n"
+		"1234567890123456789012345678901234567890123456789012345678901234567890123456789012"
+		"\n"
 		"123456789 123456789 123456789 123456789 123456789 123456789 123456789\n"
 		"12345678901\n";
 	char text[2048], whole[2048];

@@ -455,6 +455,7 @@ static void room_is_reserved(void **state)
 	struct atomic_file file;
 	struct statvfs system;
 	struct error error;
+	uint64_t too_much;
 
 	assert_int_equal(atomic_file_create(&file, path, &error), 0);
 	assert_int_equal(fstatvfs(file.fd, &system), 0);
@@ -462,10 +463,8 @@ static void room_is_reserved(void **state)
 	/* Where a file system can't reserve room, there must be some. */
 	fallocate_error = EOPNOTSUPP;
 	assert_int_equal(atomic_file_reserve(&file, 0, &error), 0);
-	assert_int_equal(atomic_file_reserve(&file, (uint64_t)system.f_blocks * system.f_frsize +
-							    system.f_frsize,
-					     &error),
-			 -ENOSPC);
+	too_much = ((uint64_t)system.f_blocks + 1) * system.f_frsize;
+	assert_int_equal(atomic_file_reserve(&file, too_much, &error), -ENOSPC);
 	assert_non_null(strstr(error.text, path));
 	fallocate_error = ENOSPC;
 	assert_int_equal(atomic_file_reserve(&file, 4096, &error), -ENOSPC);
