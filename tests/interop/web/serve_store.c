@@ -73,7 +73,7 @@ static int add_window(struct store *store, int64_t start_ns, int64_t slow, struc
 
 static int fill(const char *path, int64_t minutes, int64_t end_ns, struct error *error)
 {
-	const struct store_limits limits = {UINT64_MAX, INT64_MAX / 2, {7200, 86400}};
+	const struct store_limits limits = {UINT64_MAX, 400 * 86400, {7200, 86400}};
 	struct store store;
 	int err = store_open(&store, path, &limits, error);
 
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 		.listener_count = 1,
 		.statm = -1,
 		.access = &access_data,
-		.store = {.limits = {UINT64_MAX, INT64_MAX / 2, {7200, 86400}},
+		.store = {.limits = {UINT64_MAX, 400 * 86400, {7200, 86400}},
 			  .window_s = 60,
 			  .labels = UINT32_MAX},
 		.rate = 19,
