@@ -22,6 +22,65 @@ refuses() {
 	[[ -z $(ls -A "$scratch") ]] || fail "'$*': left $(ls -A "$scratch")"
 }
 
+# accepts COMMAND OPTION...: with --help after these, which is all that is done then.
+accepts() {
+	"$stackbeat" "$@" --help >"$scratch/stdout" 2>"$scratch/stderr" </dev/null ||
+		fail "'$*': exit status $?"
+	[[ ! -s $scratch/stderr ]] || fail "'$*': '$(<"$scratch/stderr")'"
+	grep -q "^Usage: stackbeat $1" "$scratch/stdout" || fail "'$*': no usage"
+	rm "$scratch/stdout" "$scratch/stderr"
+	[[ -z $(ls -A "$scratch") ]] || fail "'$*': left $(ls -A "$scratch")"
+}
+
+# bounds MIN MAX COMMAND OPTION: a number, from MIN to MAX.
+bounds() {
+	local min=$1 max=$2
+	shift 2
+	accepts "$@" "$min"
+	accepts "$@" "$max"
+	refuses "'$((min - 1))' is not a number from $min to $max" "$@" $((min - 1))
+	refuses "'$((max + 1))' is not a number from $min to $max" "$@" $((max + 1))
+}
+
+# Unit tests have the options of record, serve and push.
+values_have_bounds() {
+	local command word
+	bounds 0 4294967295 report -n
+	bounds 1 4294967295 rate -s
+	bounds 1 2147483647 goroutines -p
+	bounds 1 2147483647 stack -p
+	bounds 1 2147483647 stack -t
+	bounds 0 1048576 stack --words
+	for command in symbolize goroutines stack; do
+		bounds 1 604800 "$command" --symbolize-timeout
+	done
+	for command in symbolize archive goroutines stack; do
+		for word in try require; do
+			accepts "$command" --sandbox "$word"
+			refuses "--sandbox: '${word}d' is neither 'try' nor 'require'" "$command" --sandbox "${word}d"
+		done
+	done
+	accepts stack -g 1
+	accepts stack -g 18446744073709551615
+	refuses "-g: '18446744073709551616'" stack -g 18446744073709551616
+	refuses "-g: '0'" stack -g 0
+	refuses "-g: '1x'" stack -g 1x
+	refuses "-g: ''" stack -g ''
+	accepts report --min-percent 0
+	accepts report --min-percent 100
+	refuses "'100.1' is not a percentage" report --min-percent 100.1
+	refuses "'-0.1' is not a percentage" report --min-percent -0.1
+}
+
+directories_of_debug_files_are_limited() {
+	local options=() i
+	for ((i = 0; i < 16; i++)); do
+		options+=(--debug-dir "$i")
+	done
+	accepts symbolize "${options[@]}"
+	refuses "--debug-dir: more than 16 directories" symbolize "${options[@]}" --debug-dir more
+}
+
 wrong_command_lines_are_refused_with_one_line() {
 	local command
 	refuses "no command 'no-such'" no-such
@@ -247,6 +306,8 @@ closed_streams_are_not_replaced_by_files() {
 }
 
 run_test wrong_command_lines_are_refused_with_one_line
+run_test values_have_bounds
+run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage
 run_test help_goes_to_the_standard_output

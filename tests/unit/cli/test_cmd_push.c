@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "command.h"
@@ -35,6 +36,7 @@ static struct {
 	size_t waits; /* in which no signal comes */
 	bool is_interrupted; /* each wait, first, by another signal */
 	int stop; /* a signal that is pending after the first result */
+	int last_signal; /* of the last wait; 0: SIGTERM */
 } fake;
 
 /* What the command has done. */
@@ -60,10 +62,11 @@ uid_t geteuid(void)
 
 int gethostname(char *name, size_t size)
 {
-	assert_true(size > 1);
-	if (!fake.host)
+	if (!fake.host || strlen(fake.host) >= size) {
+		errno = ENAMETOOLONG;
 		return -1;
-	snprintf(name, size, "%s", fake.host);
+	}
+	strcpy(name, fake.host);
 	return 0;
 }
 
@@ -91,7 +94,9 @@ int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
 	assert_true(done.waits < WAITS_MAX);
 	done.seconds[done.waits++] = timeout->tv_sec;
 	errno = EAGAIN;
-	return done.waits > fake.waits ? SIGTERM : -1;
+	if (done.waits <= fake.waits)
+		return -1;
+	return fake.last_signal ? fake.last_signal : SIGTERM;
 }
 
 int become_user(uid_t id)
@@ -248,6 +253,8 @@ static int push(const char *words, const char *files)
 
 static void options_have_defaults(void **state)
 {
+	char label[128];
+
 	(void)state;
 	fake.counts = (struct push_counts){2, 30, 4, 5};
 	assert_int_equal(push("", "ab"), STATUS_OK);
@@ -266,11 +273,17 @@ static void options_have_defaults(void **state)
 	assert_non_null(done.http.stop);
 	assert_int_equal(done.kept, CAPABILITY(CAP_DAC_READ_SEARCH));
 	assert_int_equal(done.confinements, 1);
+	assert_int_equal(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
 	/* One of each. */
 	fake.counts = (struct push_counts){1, 1, 1, 1};
 	assert_int_equal(push("", "a"), STATUS_OK);
 	assert_string_equal(messages,
 			    "stackbeat push: 1 sample in 1 profile, 1 refused, 1 stack merged\n");
+	fake.host = "a-long-name-of-63-characters-with-a-domain-that-is-long.example";
+	snprintf(label, sizeof(label), "instance=%s ", fake.host);
+	assert_int_equal(strlen(fake.host), 63);
+	assert_int_equal(push("-q ", "a"), STATUS_OK);
+	assert_string_equal(done.labels, label);
 	/* A host without a name has no label. */
 	fake.host = "";
 	assert_int_equal(push("-q ", "a"), STATUS_OK);
@@ -289,6 +302,7 @@ static void options_are_parsed(void **state)
 	} forms[] = {{"--to pyroscope ", PUSH_PYROSCOPE},
 		     {"--to parca ", PUSH_PARCA},
 		     {"--to pprof ", PUSH_PPROF}};
+	char line[256];
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
@@ -311,6 +325,11 @@ static void options_are_parsed(void **state)
 	assert_int_equal(done.options.bytes_max, 1 << 30);
 	assert_int_equal(push("--max-size 65536 ", "a"), STATUS_OK);
 	assert_int_equal(done.options.bytes_max, 65536);
+	/* Options may follow arguments. */
+	memset(&done, 0, sizeof(done));
+	snprintf(line, sizeof(line), "push http://h:1 %s -q", in_sandbox("a"));
+	assert_int_equal(run_command(cmd_push, line), STATUS_OK);
+	assert_string_equal(messages, "");
 	assert_int_equal(run_command(cmd_push, "push --help"), STATUS_OK);
 	assert_memory_equal(output, "Usage: stackbeat push ", 22);
 }
@@ -451,7 +470,7 @@ static void rights_are_given_up(void **state)
 static void store_is_followed_until_a_signal(void **state)
 {
 	const int64_t before = now_ns(CLOCK_REALTIME) / 1000;
-	char words[256], expected[512];
+	char words[600], expected[512], url[NAME_MAX + 64] = "";
 
 	(void)state;
 	fake.euid = 1000;
@@ -472,9 +491,19 @@ static void store_is_followed_until_a_signal(void **state)
 	assert_int_equal(done.writes, 1);
 	assert_int_equal(done.closes, 1);
 	assert_string_equal(done.labels, "instance=host ");
+	/* The URL may be longer than a file name. */
+	memset(url, 'u', sizeof(url) - 1);
+	memcpy(url, "h", 1);
+	fake.counts.samples = 0;
+	snprintf(words, sizeof(words), "push -q --store %s %s", sandbox, url);
+	memset(&done, 0, sizeof(done));
+	assert_int_equal(run_command(cmd_push, words), STATUS_OK);
+	snprintf(expected, sizeof(expected), "%s/.push-%.*s", sandbox, NAME_MAX - 33, url);
+	assert_string_equal(done.state, expected);
 	/* Other signals do not count. */
 	fake.is_interrupted = true;
 	fake.waits = 1;
+	fake.last_signal = SIGHUP;
 	snprintf(words, sizeof(words), "-q --state s --store %s ", sandbox);
 	assert_int_equal(push(words, ""), STATUS_OK);
 	assert_string_equal(messages, "");

@@ -3,16 +3,20 @@
  * serve: its options, processes, messages and exit status. Functions of this file replace the
  * sampler, the HTTP server, sockets and the store.
  */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "command.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
@@ -32,6 +36,10 @@ static struct {
 	int sandbox_err, listen_err, create_err, lock_err, sampler_err;
 	int load_err, reduce_err, confine_err, access_err, http_err; /* in the HTTP server */
 	unsigned int crashes; /* of the HTTP server */
+	unsigned int long_lives; /* of so many servers, the first ones */
+	int64_t life_ns;
+	unsigned int failing_fork; /* the number of the call that fails; 0: none */
+	int pipe_err, mkdir_err;
 	size_t inherited; /* sockets */
 	uid_t euid;
 	const char *user; /* the only one */
@@ -54,16 +62,19 @@ static struct {
 	char created[64], made[64];
 	uid_t owner;
 	unsigned int samplers, stops;
-	int lock;
+	int lock, sockets[LISTENERS_MAX];
 } done;
 
 /* What the HTTP server has done: another process. */
 static struct shared {
-	unsigned int servers, loads, confinements, pauses;
+	unsigned int servers, loads, confinements, pauses, forks;
+	int64_t now_ns; /* what servers have lived */
+	mode_t mask;
 	uid_t user;
 	struct http_config http;
 	char store[64], confined[64], cmdline[256], accessed[64];
 	bool signals_are_blocked, faults_are_blocked, listeners_are_open, lock_is_open;
+	bool has_statm;
 } * shared;
 
 static pid_t test_pid;
@@ -95,7 +106,38 @@ int mkdir(const char *path, mode_t mode)
 {
 	assert_int_equal(mode, 0755);
 	snprintf(done.made, sizeof(done.made), "%s", path);
-	return 0;
+	errno = fake.mkdir_err;
+	return fake.mkdir_err ? -1 : 0;
+}
+
+pid_t fork(void)
+{
+	pid_t (*const real)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+
+	if (++shared->forks != fake.failing_fork)
+		return real();
+	errno = EAGAIN;
+	return -1;
+}
+
+int pipe2(int ends[2], int flags)
+{
+	assert_int_equal(flags, O_CLOEXEC);
+	if (!fake.pipe_err)
+		return (int)syscall(SYS_pipe2, ends, flags);
+	errno = fake.pipe_err;
+	return -1;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int err = (int)syscall(SYS_clock_gettime, clock, time);
+
+	if (shared && shared->servers) {
+		time->tv_sec = (time_t)(shared->now_ns / NS_PER_SECOND);
+		time->tv_nsec = (long)(shared->now_ns % NS_PER_SECOND);
+	}
+	return err;
 }
 
 int faccessat(int fd, const char *path, int mode, int flags)
@@ -144,8 +186,10 @@ int listen_inherit(struct http_listener *listeners, size_t *count, bool any, str
 {
 	(void)any;
 	(void)error;
-	for (size_t i = 0; i < fake.inherited; i++)
-		listeners[(*count)++].socket = open_null();
+	for (size_t i = 0; i < fake.inherited; i++) {
+		done.sockets[i] = open_null();
+		listeners[(*count)++].socket = done.sockets[i];
+	}
 	return 0;
 }
 
@@ -217,8 +261,12 @@ int http_run(const struct http_config *config, struct error *error)
 	sigset_t set;
 	char byte;
 
-	shared->servers++;
+	if (!shared->servers++)
+		shared->now_ns = NS_PER_SECOND;
 	shared->http = *config;
+	shared->mask = umask(0);
+	umask(shared->mask);
+	shared->has_statm = fcntl(config->statm, F_GETFD) == FD_CLOEXEC;
 	snprintf(shared->store, sizeof(shared->store), "%s",
 		 config->store.path ? config->store.path : "none");
 	if (config->cmdline_size <= sizeof(shared->cmdline))
@@ -232,8 +280,11 @@ int http_run(const struct http_config *config, struct error *error)
 	shared->listeners_are_open = true;
 	for (size_t i = 0; i < config->listener_count; i++)
 		shared->listeners_are_open &= is_open(config->listeners[i].socket);
-	if (shared->servers <= fake.crashes)
+	if (shared->servers <= fake.crashes) {
+		if (shared->servers <= fake.long_lives)
+			shared->now_ns += fake.life_ns;
 		raise(SIGKILL);
+	}
 	/* Until the sampler ends. */
 	if (read(config->socket, &byte, 1) != 0)
 		return error_set(error, EIO, "an unexpected message");
@@ -253,6 +304,8 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	assert_true(is_open(config->socket));
 	/* These are the server's alone: a store can be used again once that has ended. */
 	assert_false(is_open(done.lock));
+	for (size_t i = 0; i < fake.inherited; i++)
+		assert_false(is_open(done.sockets[i]));
 	if (fake.loaded)
 		config->started(fake.loaded);
 	config->warning("a warning", NULL);
@@ -268,24 +321,30 @@ static int reset(void **state)
 	return 0;
 }
 
-/* Returns the number of the next free descriptor, which grows by those that are left open. */
-static int next_fd(void)
+static size_t count_fds(void)
 {
-	int fd = open_null();
+	DIR *directory = opendir("/proc/self/fd");
+	size_t count = 0;
 
-	close(fd);
-	return fd;
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
 }
 
 static int serve(const char *line)
 {
-	int before = next_fd(), status;
+	size_t before = count_fds();
+	int status;
 
 	memset(&done, 0, sizeof(done));
 	memset(shared, 0, sizeof(*shared));
 	done.lock = -1;
 	status = run_command(cmd_serve, line);
-	assert_int_equal(next_fd(), before);
+	/* An error ends the process. */
+	if (status == STATUS_OK)
+		assert_int_equal(count_fds(), before);
 	return status;
 }
 
@@ -347,7 +406,9 @@ static void options_have_defaults(void **state)
 	assert_int_equal(shared->http.store.limits.merge_age_s[1], 2 * DAY);
 	assert_int_equal(shared->http.rate, 19);
 	assert_int_equal(shared->http.restarts, 0);
-	assert_true(shared->http.statm >= 0);
+	assert_true(shared->has_statm);
+	/* Others can't read what is stored. */
+	assert_int_equal(shared->mask, 0027);
 	assert_int_equal(shared->http.listener_count, 1);
 	assert_int_equal(shared->http.cmdline_size, sizeof("stackbeat\0serve"));
 	assert_memory_equal(shared->cmdline, "stackbeat\0serve", sizeof("stackbeat\0serve"));
@@ -427,6 +488,7 @@ static void values_have_bounds(void **state)
 	(void)state;
 	assert_int_equal(serve("serve -F 1 --store-size 1M --store-days 1 --window 1"), STATUS_OK);
 	assert_int_equal(done.session.rate, 1);
+	assert_true(done.session.rate_given);
 	assert_int_equal(shared->http.store.limits.bytes, 1 << 20);
 	assert_int_equal(shared->http.store.limits.age_s, DAY);
 	assert_int_equal(shared->http.store.window_s, 1);
@@ -454,6 +516,7 @@ static void values_have_bounds(void **state)
 	assert_int_equal(serve("serve --labels comm,x"), STATUS_USAGE);
 	assert_non_null(strstr(messages, "stackbeat serve: --labels: 'x' is none of comm, "));
 	assert_usage("serve x", "unexpected argument 'x'");
+	assert_usage("serve x --window 0", "--window: '0' is not a number from 1 to 600");
 	assert_int_equal(serve("serve --help"), STATUS_OK);
 	assert_memory_equal(output, "Usage: stackbeat serve ", 23);
 	assert_int_equal(done.samplers, 0);
@@ -519,6 +582,12 @@ static void what_fails_is_said(void **state)
 	assert_serve_fails("serve", "stackbeat: no sandbox\n");
 	assert_string_equal(done.created, "");
 	reset(NULL);
+	fake.mkdir_err = EACCES;
+	assert_serve_fails("serve", "stackbeat: /run/stackbeat: Permission denied\n");
+	assert_int_equal(done.listen_count, 0);
+	fake.mkdir_err = EEXIST;
+	assert_int_equal(serve("serve"), STATUS_OK);
+	reset(NULL);
 	fake.create_err = -EACCES;
 	assert_serve_fails("serve", "stackbeat: no directory\n");
 	reset(NULL);
@@ -545,6 +614,24 @@ static void errors_of_the_server_end_it_before_sampling(void **state)
 		assert_int_equal(done.samplers, 0);
 		assert_int_equal(shared->servers, 0);
 	}
+}
+
+static void processes_that_can_not_be_started_are_an_error(void **state)
+{
+	(void)state;
+	fake.pipe_err = EMFILE;
+	assert_serve_fails("serve",
+			   "stackbeat: can't start the HTTP server: Too many open files\n");
+	reset(NULL);
+	fake.failing_fork = 1;
+	assert_serve_fails("serve", "stackbeat: can't start the HTTP server\n");
+	assert_int_equal(done.samplers, 0);
+	assert_int_equal(done.stops, 1);
+	fake.failing_fork = 2;
+	assert_int_equal(serve("serve"), STATUS_FAILED);
+	assert_non_null(strstr(messages, "stackbeat: can't start the HTTP server: Resource "
+					 "temporarily unavailable\n"));
+	assert_int_equal(shared->servers, 0);
 }
 
 static void both_processes_must_succeed(void **state)
@@ -605,6 +692,25 @@ static void server_that_crashes_is_started_again(void **state)
 	assert_int_equal(shared->servers, 5);
 }
 
+/* One crash in a while is no reason to give up. */
+static void crashes_count_within_10_seconds(void **state)
+{
+	(void)state;
+	fake.long_lives = 7;
+	fake.life_ns = 10 * NS_PER_SECOND + 1;
+	/* The last one that has lived for long is the first one that counts. */
+	fake.crashes = 10;
+	assert_int_equal(serve("serve"), STATUS_OK);
+	assert_int_equal(shared->servers, 11);
+	assert_int_equal(shared->http.restarts, 10);
+	fake.crashes = 11;
+	assert_int_equal(serve("serve"), STATUS_FAILED);
+	assert_int_equal(shared->servers, 11);
+	fake.life_ns = 10 * NS_PER_SECOND;
+	assert_int_equal(serve("serve"), STATUS_FAILED);
+	assert_int_equal(shared->servers, 5);
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, reset)
 
 int main(void)
@@ -617,9 +723,11 @@ int main(void)
 		TEST(users_are_found),
 		TEST(what_fails_is_said),
 		TEST(errors_of_the_server_end_it_before_sampling),
+		TEST(processes_that_can_not_be_started_are_an_error),
 		TEST(both_processes_must_succeed),
 		TEST(server_that_can_not_be_confined_does_not_serve),
 		TEST(server_that_crashes_is_started_again),
+		TEST(crashes_count_within_10_seconds),
 	};
 
 	test_pid = getpid();
