@@ -342,6 +342,7 @@ static int serve(const char *line)
 	memset(shared, 0, sizeof(*shared));
 	done.lock = -1;
 	status = run_command(cmd_serve, line);
+	assert_true(is_open(STDIN_FILENO));
 	/* An error ends the process. */
 	if (status == STATUS_OK)
 		assert_int_equal(count_fds(), before);

@@ -202,6 +202,10 @@ static void flamegraph_is_written(void **state)
 			 STATUS_FAILED);
 	assert_non_null(strstr(messages, "stackbeat flamegraph: /no/such/file"));
 	assert_string_equal(output, "");
+	assert_int_equal(run_with(cmd_flamegraph, "flamegraph -o - --sample-type x", "a.pb.gz"),
+			 STATUS_FAILED);
+	assert_non_null(strstr(messages, "'x'"));
+	assert_string_equal(output, "");
 }
 
 /* Draws a file with options, and returns the graph, which the caller frees. */
@@ -300,6 +304,8 @@ static void percentages_have_bounds(void **state)
 				      "percentage from 0 to 100\n");
 	assert_int_equal(run_with(cmd_report, "report --min-percent -0.001", "a.pb.gz"),
 			 STATUS_USAGE);
+	assert_int_equal(run_with(cmd_report, "report --min-percent=", "a.pb.gz"), STATUS_USAGE);
+	assert_int_equal(run_with(cmd_report, "report --min-percent 1x", "a.pb.gz"), STATUS_USAGE);
 	assert_int_equal(run_with(cmd_report, "report -n 4294967295", "a.pb.gz"), STATUS_OK);
 	assert_int_equal(run_with(cmd_report, "report -n 4294967296", "a.pb.gz"), STATUS_USAGE);
 	assert_string_equal(messages, "stackbeat report: -n: '4294967296' is not a number from 0 "
