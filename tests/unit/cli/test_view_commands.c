@@ -292,6 +292,39 @@ static void differences_are_scaled(void **state)
 	assert_change(true, words, " --absolute", "a.pb.gz");
 }
 
+/* In the file and its base. */
+static void runtime_of_go_is_hidden_if_wanted(void **state)
+{
+	char words[256];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = empty_profile();
+		uint32_t app = example_mapping(profile, 0, UINT64_MAX, 0, "/bin/app", "aabb");
+		uint32_t stack[] = {
+			example_location(profile, app, 1, NULL,
+					 i ? "runtime.memmove" : "runtime.mallocgc"),
+			example_location(profile, app, 2, NULL, "main.work"),
+		};
+
+		example_add(profile, stack, 2, 5 + i, 7 + i, NULL, 0);
+		write_profile(profile, i ? "base.pb.gz" : "a.pb.gz");
+	}
+	assert_int_equal(run_with(cmd_report, "report --folded", "a.pb.gz"), STATUS_OK);
+	assert_string_equal(output, "main.work;runtime.mallocgc 7\n");
+	assert_int_equal(run_with(cmd_report, "report --folded --go-hide-runtime", "a.pb.gz"),
+			 STATUS_OK);
+	assert_string_equal(output, "main.work 7\n");
+	snprintf(words, sizeof(words), "report --diff %s", in_sandbox("base.pb.gz"));
+	assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
+	assert_non_null(strstr(output, "runtime.mallocgc"));
+	assert_non_null(strstr(output, "runtime.memmove"));
+	strcat(words, " --absolute --go-hide-runtime");
+	assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
+	assert_non_null(strstr(output, "main.work"));
+	assert_null(strstr(output, "runtime."));
+}
+
 static void percentages_have_bounds(void **state)
 {
 	(void)state;
@@ -446,6 +479,7 @@ int main(void)
 		TEST(flamegraph_is_written),
 		TEST(flamegraph_is_divided_by_a_label),
 		TEST(differences_are_scaled),
+		TEST(runtime_of_go_is_hidden_if_wanted),
 		TEST(percentages_have_bounds),
 		TEST(symbolize_says_what_it_did),
 		TEST(kernel_symbols_may_be_copies),
