@@ -604,8 +604,8 @@ static void errors_of_the_server_end_it_before_sampling(void **state)
 	int *const errors[] = {&fake.reduce_err, &fake.load_err, &fake.access_err};
 	static const char *const expected[] = {
 		"stackbeat: no rights\n", "stackbeat: no library\n",
-		"stackbeat: dir: the user 1000, who serves HTTP, can't write there: Permission "
-		"denied\n"};
+		("stackbeat: dir: the user 1000, who serves HTTP, can't write there: Permission "
+		 "denied\n")};
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
