@@ -145,13 +145,15 @@ static void check_does_not_open_pipes(void **state)
 /* In a directory like /tmp, others can make a link to a file that only this process may write. */
 static void links_of_others_are_not_followed(void **state)
 {
-	char *secret = scratch_file(state, "secret"), *directory = scratch_file(state, "tmp");
-	char *name = scratch_file(state, "tmp/profile");
+	char *secret, *directory, *name;
 	struct atomic_file file;
 	struct error error;
 
 	if (geteuid())
 		skip();
+	secret = scratch_file(state, "secret");
+	directory = scratch_file(state, "tmp");
+	name = scratch_file(state, "tmp/profile");
 	assert_int_equal(mkdir(directory, 0700), 0);
 	assert_int_equal(chmod(directory, 01777), 0);
 	assert_int_equal(chown(directory, 1001, 1001), 0);
