@@ -135,6 +135,17 @@ static int charge_locked(struct binary_store *store, uint32_t uid, uint64_t byte
 	return 0;
 }
 
+/* Gives back what was charged for a file that was not added. */
+static void refund(struct binary_store *store, const struct file_owner *owner, uint64_t bytes)
+{
+	pthread_mutex_lock(&store->lock);
+	for (size_t i = 0; i < store->owner_count && !owner->is_trusted; i++) {
+		if (store->owners[i].uid == owner->uid)
+			store->owners[i].bytes -= bytes;
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
 static int charge(struct binary_store *store, const struct file_owner *owner, uint64_t bytes,
 		  const char *path, struct error *error)
 {
@@ -166,20 +177,28 @@ static int copy_file(struct binary_store *store, const char *path, int fd,
 				 (unsigned int)(BINARY_STORE_BYTES_MAX >> 30));
 	charged = (uint64_t)st.st_blocks * BLOCK_BYTES;
 	err = charge(store, owner, charged, path, error);
-	if (!err)
-		err = atomic_file_create(&file, path, error);
 	if (err)
 		return err;
+	err = atomic_file_create(&file, path, error);
+	if (err) {
+		refund(store, owner, charged);
+		return err;
+	}
 	err = sparse_copy(file.fd, fd, st.st_size, progress);
 	if (err)
 		error_errno(error, -err, "%s: can't copy the binary", path);
 	/* Its owner may have filled holes meanwhile. */
 	copied = __atomic_load_n(progress, __ATOMIC_RELAXED) - begin;
-	if (!err && copied > charged)
+	if (!err && copied > charged) {
 		err = charge(store, owner, copied - charged, path, error);
-	if (!err)
-		return atomic_file_commit(&file, error);
-	atomic_file_discard(&file);
+		charged = err ? charged : copied;
+	}
+	if (err)
+		atomic_file_discard(&file);
+	else
+		err = atomic_file_commit(&file, error);
+	if (err)
+		refund(store, owner, charged);
 	return err;
 }
 

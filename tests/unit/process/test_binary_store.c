@@ -21,6 +21,7 @@ static struct binary_store *store;
 /* What a file takes before it is copied. Its owner may change it meanwhile. */
 static int blocks_fd = -1;
 static blkcnt_t blocks;
+static size_t size; /* of the next file */
 
 int fstat(int fd, struct stat *st)
 {
@@ -37,6 +38,7 @@ static int set_up(void **state)
 
 	if (make_sandbox(state))
 		return -1;
+	size = SIZE;
 	store = binary_store_new(in_sandbox("store"), &error);
 	return store ? 0 : -1;
 }
@@ -55,7 +57,7 @@ static int add(const char *build_id, const struct file_owner *owner, blkcnt_t be
 	uint64_t progress = 0;
 	int err;
 
-	write_file(in_sandbox("file"), bytes, sizeof(bytes));
+	write_file(in_sandbox("file"), bytes, size);
 	blocks_fd = open(in_sandbox("file"), O_RDONLY | O_CLOEXEC);
 	assert_true(blocks_fd >= 0);
 	blocks = before;
@@ -102,6 +104,20 @@ static void filled_holes_are_limited(void **state)
 	assert_int_equal(add("aa03", &root, 0), 0);
 }
 
+/* What is not stored takes no room of its user. */
+static void failed_copies_are_not_charged(void **state)
+{
+	(void)state;
+	assert_int_equal(add("aa01", &user, BLOCKS_MAX - 15), 0);
+	/* One block fits, those of the copy don't. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(add("aa02", &user, 1), -EDQUOT);
+	assert_int_equal(add("aa02", &root, 1), 0);
+	size = SIZE - BLOCK;
+	assert_int_equal(add("aa03", &user, 15), 0);
+	assert_int_equal(add("aa04", &user, 1), -EDQUOT);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -109,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(files_of_a_user_are_limited),
 		TEST(filled_holes_are_limited),
+		TEST(failed_copies_are_not_charged),
 	};
 
 	return cmocka_run_group_tests_name("binary_store", tests, NULL, NULL);
