@@ -163,7 +163,8 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" symbolize
 	refuses "more than one file is given" symbolize a b
 	refuses "--binaries: its value is missing" symbolize --binaries
-	refuses "a path is empty" symbolize -o "" a
+	refuses "the value of an option is empty" symbolize -o "" a
+	refuses "the value of an option is empty" symbolize --symbolize-timeout "" a
 	refuses "no file is given" archive -q
 	refuses "more than one file is given" archive a b
 	refuses "-o: missing" archive -

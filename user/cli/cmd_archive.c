@@ -58,7 +58,7 @@ static int parse_archive_option(int id, char *value, void *arg, struct error *er
 	struct arguments *arguments = arg;
 
 	if (value && !*value)
-		return error_set(error, EINVAL, "a path is empty");
+		return error_set(error, EINVAL, "the value of an option is empty");
 	switch (id) {
 	case 'o':
 		arguments->output = value;

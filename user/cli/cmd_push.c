@@ -419,7 +419,7 @@ int cmd_push(int argc, char **argv)
 	}
 	arguments.push.labels = arguments.labels;
 	arguments.push.sample_labels = arguments.sample_labels.chosen;
-	if (!arguments.push.label_count && !gethostname(host, sizeof(host) - 1) && *host)
+	if (!arguments.push.label_count && !gethostname(host, sizeof(host)) && *host)
 		arguments.labels[arguments.push.label_count++] =
 			(struct push_label){INSTANCE_LABEL, host};
 	sigprocmask(SIG_BLOCK, &set, NULL);

@@ -89,7 +89,7 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 	struct symbolize *symbolize = arg;
 
 	if (value && !*value)
-		return error_set(error, EINVAL, "a path is empty");
+		return error_set(error, EINVAL, "the value of an option is empty");
 	switch (id) {
 	case 'o':
 		symbolize->output = value;
