@@ -3,6 +3,7 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -442,11 +443,35 @@ static int sb_unwind_table_read(struct stackbeat_unwind_table *table, const void
 	return 0;
 }
 
+/*
+ * Small programs have tables of some hundred bytes. Large ones are not allocated by kvmalloc(), which
+ * would round them up to a power of two.
+ */
+static bool sb_unwind_table_is_small(u64 size)
+{
+	return sizeof(struct sb_unwind_table) + size < PAGE_SIZE;
+}
+
+/* The memory that a table with `size` bytes of data takes. */
+static u64 sb_unwind_table_bytes(u64 size)
+{
+	u64 bytes = sizeof(struct sb_unwind_table) + size;
+
+	return sb_unwind_table_is_small(size) ? roundup_pow_of_two(bytes) : PAGE_ALIGN(bytes);
+}
+
+static struct sb_unwind_table *sb_unwind_table_alloc(u64 size)
+{
+	u64 bytes = sizeof(struct sb_unwind_table) + size;
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
+
+	return sb_unwind_table_is_small(size) ? kmalloc(bytes, gfp) : __vmalloc(bytes, gfp);
+}
+
 static struct sb_unwind_table *sb_unwind_table_copy(const void __user *from, u64 size,
 						    const struct sb_elf *elf)
 {
-	struct sb_unwind_table *table = __vmalloc(sizeof(*table) + size,
-						  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	struct sb_unwind_table *table = sb_unwind_table_alloc(size);
 	int err;
 
 	if (!table)
@@ -454,7 +479,7 @@ static struct sb_unwind_table *sb_unwind_table_copy(const void __user *from, u64
 	memset(table, 0, sizeof(*table));
 	err = sb_unwind_table_read(table->data, from, size);
 	if (err) {
-		vfree(table);
+		kvfree(table);
 		return ERR_PTR(err);
 	}
 	stackbeat_unwind_open(table->data, &table->view);
@@ -510,7 +535,7 @@ static int sb_unwind_object_fill(struct sb_unwind_object *object, const void __u
 	}
 	err = sb_unwind_object_publish(object, table, bytes);
 	if (err && table != &sb_unwind_no_table)
-		vfree(table);
+		kvfree(table);
 	return err;
 }
 
@@ -528,7 +553,7 @@ int sb_unwind_object_set(struct sb_unwind_user *user, struct sb_unwind_object *o
 		if (size < sizeof(struct stackbeat_unwind_table) ||
 		    size > STACKBEAT_UNWIND_SIZE_MAX)
 			return -EINVAL;
-		bytes += PAGE_ALIGN(sizeof(struct sb_unwind_table) + size);
+		bytes += sb_unwind_table_bytes(size);
 	}
 	if (!sb_unwind_object_reserve(object, bytes, limit)) {
 		sb_unwind_registry_evict(object, bytes, limit);
