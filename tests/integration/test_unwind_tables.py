@@ -414,6 +414,39 @@ def tables_have_a_memory_limit():
 
 
 @test
+def small_tables_take_little_memory():
+    """As those of many small programs, or of files that are built and run once."""
+    unload()
+    run("stackbeat", "load", "unwind_memory=1")
+    directory = temporary_directory()
+    count = 400
+    for number in range(count):
+        (directory / f"small-{number}").write_bytes(bytes(4096))
+    code = ("import mmap, os, sys\n"
+            "kept = [mmap.mmap(os.open(entry.path, os.O_RDONLY), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC, "
+            "flags=mmap.MAP_PRIVATE) for entry in os.scandir(sys.argv[1])]\n"
+            "while True: pass\n")
+    try:
+        process = start(sys.executable, "-c", code, directory)
+        with Session(rate=2000, pids=[process.pid]) as session:
+            session.start()
+            spaces = AddressSpaces(session, keep_files=True, read_files=False)
+
+            def small_files():
+                spaces.read()
+                return [file.file_id for file in spaces.files.values() if "/small-" in file.path]
+
+            wait_until(lambda: len(small_files()) == count, "all files")
+            for file_id in small_files():
+                session.set_table(file_id, small_table())
+            stats = session.stats()
+            check_equal((stats["unwind_tables"], stats["unwind_tables_refused"]), (count, 0), "tables")
+    finally:
+        unload()
+        load()
+
+
+@test
 def files_of_users_leave_memory_to_others():
     """Any user can let sampled programs map large files: one owner gets half of the memory, and all but root get
     three quarters."""
