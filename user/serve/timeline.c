@@ -15,7 +15,7 @@ struct timeline_part {
 	int64_t cpu_ns, start_us, end_us;
 };
 
-void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, size_t steps)
+void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, uint32_t steps)
 {
 	*timeline = (struct timeline){.from_us = from_us, .until_us = until_us, .steps = steps};
 }
@@ -38,22 +38,23 @@ static uint32_t find_service(struct timeline *timeline, const char *name)
 /* The start of a step; the end of the last one for timeline->steps. */
 static int64_t step_start(const struct timeline *timeline, size_t step)
 {
-	const int64_t length = timeline->until_us - timeline->from_us;
+	const int64_t length = timeline->until_us - timeline->from_us, steps = timeline->steps;
+	const int64_t number = (int64_t)step;
 
-	return timeline->from_us +
-	       (int64_t)((__int128)length * (int64_t)step / (int64_t)timeline->steps);
+	/* length * number / steps, which would overflow. */
+	return timeline->from_us + length / steps * number + length % steps * number / steps;
 }
 
 /* The step of a time inside the range. */
 static size_t step_of(const struct timeline *timeline, int64_t time_us)
 {
-	const int64_t length = timeline->until_us - timeline->from_us;
-	size_t step = (size_t)((__int128)(time_us - timeline->from_us) * (int64_t)timeline->steps /
-			       length);
+	const int64_t shortest_us = (timeline->until_us - timeline->from_us) / timeline->steps;
+	size_t step = timeline->steps - 1;
 
-	/* step_start() is rounded down. */
-	while (step + 1 < timeline->steps && step_start(timeline, step + 1) <= time_us)
-		step++;
+	if (shortest_us)
+		step = MIN(step, (size_t)((time_us - timeline->from_us) / shortest_us));
+	while (step && step_start(timeline, step) > time_us)
+		step--;
 	return step;
 }
 

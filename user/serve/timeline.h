@@ -19,7 +19,7 @@ struct timeline_service {
 /* All zero before timeline_init(). Members are public to be read. */
 struct timeline {
 	int64_t from_us, until_us; /* since 1970 */
-	size_t steps;
+	uint32_t steps;
 	struct timeline_service *items;
 	size_t count, capacity;
 	size_t others; /* services in the sum of others */
@@ -31,7 +31,7 @@ struct timeline {
 };
 
 /* Sets the range and the number of steps, both of at least 1. */
-void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, size_t steps);
+void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us, uint32_t steps);
 
 /*
  * Adds the sums of a window, which may be partly outside the range. The CPU time of a window is

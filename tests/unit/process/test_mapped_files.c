@@ -474,7 +474,7 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 static void failed_copies_leave_room(void **state)
 {
 	enum { FILES = MAPPED_FILES_COPIES_MAX / MAPPED_FILES_COPY_MAX };
-	struct mapped_file *changed[FILES], *file;
+	struct mapped_file *opened[FILES + 1] = {NULL}; /* the last one has not changed */
 	struct stat original, copy;
 	unsigned int before;
 
@@ -483,9 +483,9 @@ static void failed_copies_leave_room(void **state)
 		const char *path = in_sandbox("%u.so", i);
 
 		run("truncate -s %llu %s", (unsigned long long)MAPPED_FILES_COPY_MAX, path);
-		changed[i] = mapped_files_get(mapped, fake_file(mapped, &files, path));
+		opened[i] = mapped_files_get(mapped, fake_file(mapped, &files, path));
 		run("truncate -s -1 %s", path);
-		request(changed[i]);
+		request(opened[i]);
 	}
 	while (files.released < FILES)
 		mapped_files_collect(mapped);
@@ -498,17 +498,16 @@ static void failed_copies_leave_room(void **state)
 		usleep(10000);
 	}
 	assert_int_equal(open_files(), before);
-	file = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
+	opened[FILES] = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
 	assert_int_equal(stat(in_sandbox("a.so"), &original), 0);
-	request(file);
+	request(opened[FILES]);
 	while (files.released <= FILES)
 		mapped_files_collect(mapped);
 	for (int i = 0; i < 30; i++)
 		mapped_files_sweep(mapped);
 	mapped_files_finish(mapped);
 	for (unsigned int i = 0; i <= FILES; i++) {
-		const struct mapped_file *opened = i < FILES ? changed[i] : file;
-		int fd = mapped_file_open_candidate(mapped, opened, 0, NULL);
+		int fd = mapped_file_open_candidate(mapped, opened[i], 0, NULL);
 
 		assert_true(fd >= 0);
 		assert_int_equal(fstat(fd, &copy), 0);
@@ -516,7 +515,7 @@ static void failed_copies_leave_room(void **state)
 		close(fd);
 	}
 	assert_int_not_equal(copy.st_ino, original.st_ino);
-	assert_symbol(file, "copied");
+	assert_symbol(opened[FILES], "copied");
 }
 
 static void mapped_and_deleted_files_are_not_copied(void **state)
