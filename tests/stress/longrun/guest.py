@@ -154,6 +154,7 @@ def measure(recording, session, began):
     stats = stats_of(recording, session)
     own, tables, slab = module_bytes()
     return {"time": time.monotonic() - began, "reader": resident(recording.process.pid),
+            "held": len(os.listdir(f"/proc/{recording.process.pid}/fd")),
             "module": own, "tables": tables, "slab": slab,
             **{name: stats[name] for name in ("samples", "ticks", "address_spaces", "files", "samples_without_address_space",
                                               "address_spaces_unread", "mmap_events_lost", "throttled", *judge.LOST)}}
