@@ -176,6 +176,12 @@ static int parse_window(const char *text, uint32_t *seconds, struct error *error
 	return err;
 }
 
+static int set_file(const char *option, const char *value, const char **file, struct error *error)
+{
+	*file = value;
+	return *value ? 0 : error_set(error, EINVAL, "%s: the path is empty", option);
+}
+
 static int parse_serve_option(int id, char *value, void *arg, struct error *error)
 {
 	struct serve_options *options = arg;
@@ -191,14 +197,11 @@ static int parse_serve_option(int id, char *value, void *arg, struct error *erro
 	case OPTION_INSECURE:
 		return add_address(options, value, id == OPTION_INSECURE, error);
 	case OPTION_TLS_CERT:
-		options->access.certificate = value;
-		return 0;
+		return set_file("--tls-cert", value, &options->access.certificate, error);
 	case OPTION_TLS_KEY:
-		options->access.key = value;
-		return 0;
+		return set_file("--tls-key", value, &options->access.key, error);
 	case OPTION_TOKEN_FILE:
-		options->access.token = value;
-		return 0;
+		return set_file("--token-file", value, &options->access.token, error);
 	case OPTION_STORE:
 		options->store.path = value;
 		return *value ? 0 : error_set(error, EINVAL, "--store: the directory is empty");

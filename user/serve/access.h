@@ -27,7 +27,7 @@ struct access {
 int access_read(struct access *access, const struct access_files *files, struct error *error);
 void access_clear(struct access *access);
 
-/* Returns whether clients of other machines have to be in possession of a token, and use TLS. */
+/* Returns whether clients of other machines need TLS and a token. */
 bool access_is_protected(const struct access *access);
 
 /*

@@ -20,8 +20,8 @@ struct error;
 /* At Unix sockets and at the loopback, requests to names of this machine alone are answered. */
 struct http_listener {
 	int socket; /* bound and listening */
-	bool is_tcp; /* or a Unix socket; clients need the token, if there is one */
-	bool is_loopback; /* and TCP: without TLS */
+	bool is_tcp; /* clients need the token, if there is one; those of Unix sockets do not */
+	bool is_loopback; /* TCP without TLS */
 };
 
 struct http_config {

@@ -514,6 +514,9 @@ static void values_have_bounds(void **state)
 	assert_usage("serve --window 400", "--window: 10 minutes are no multiple of 400 seconds");
 	assert_usage("serve --sandbox=no", "--sandbox: 'no' is neither 'try' nor 'require'");
 	assert_usage("serve --store=", "--store: the directory is empty");
+	assert_usage("serve --tls-cert=", "--tls-cert: the path is empty");
+	assert_usage("serve --tls-key=", "--tls-key: the path is empty");
+	assert_usage("serve --token-file=", "--token-file: the path is empty");
 	assert_int_equal(serve("serve --labels comm,x"), STATUS_USAGE);
 	assert_non_null(strstr(messages, "stackbeat serve: --labels: 'x' is none of comm, "));
 	assert_usage("serve x", "unexpected argument 'x'");
