@@ -18,6 +18,7 @@
 	const KEY_STEPS = 120; // of an arrow key, for the whole chart
 	const LEFT = 34, BOTTOM = 18, TOP = 6; // px beside the bars
 	const GROUPS = ["comm", "thread", "pid", "container", "cgroup", "truncated"];
+	const FILTERS = ["pid", "container", "cgroup"];
 	const TIME_MAX = 253402300799; // of the year 9999
 	const TICKS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
@@ -165,9 +166,9 @@
 		const [, key, value] = /^([^=]*)=?(.*)$/.exec(state.f);
 		if (state.s)
 			parameters.set("service", state.s);
-		// The server refuses what it does not know.
-		if (state.f && !parameters.has(key))
-			parameters.set(key, value);
+		// The server refuses other names: those of the page itself are no filters.
+		if (state.f)
+			parameters.set(FILTERS.includes(key) ? key : `filter ${key}`, value);
 		return parameters;
 	}
 
