@@ -5,16 +5,19 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
 #include "lib/error.h"
+#include "lib/utf8.h"
 
 #define CONNECT_TIMEOUT_S 10L
 #define TIMEOUT_S 60L
-#define REPLY_SIZE 128u /* bytes of an answer, for the message */
+#define REPLY_SIZE 4096u /* bytes of an answer, for the message */
+#define REASON_MAX 320u /* bytes of the server's reason in a message */
 #define HEADERS_MAX 64u
 
 /* Debian has libcurl with two libraries for TLS. */
@@ -314,6 +317,40 @@ static CURLcode perform(struct http_client *client, const char *url, char *type_
 	return code;
 }
 
+/* As Connect, gRPC's gateway and Google's guide for APIs have it: {"code": ..., "message": ...}. */
+static const char *message_of(struct json_object *reply)
+{
+	struct json_object *message;
+
+	return json_object_is_type(reply, json_type_object) &&
+			       json_object_object_get_ex(reply, "message", &message) &&
+			       json_object_is_type(message, json_type_string)
+		       ? json_object_get_string(message)
+		       : NULL;
+}
+
+/*
+ * Appends the reason that the server gave to a message: of a JSON object its "message", or else the
+ * first line. Of a long one the middle is left out: labels come first, and the reason last.
+ */
+static void append_reason(struct error *error, const char *reply)
+{
+	struct json_object *json = json_tokener_parse(reply);
+	const char *text = message_of(json) ?: reply;
+	size_t used = strlen(error->text), length = strcspn(text, "\r\n");
+	const size_t part = REASON_MAX / 2;
+
+	if (length > REASON_MAX)
+		snprintf(error->text + used, sizeof(error->text) - used, ": %.*s...%.*s", (int)part,
+			 text, (int)part, text + length - part);
+	else if (length)
+		snprintf(error->text + used, sizeof(error->text) - used, ": %.*s", (int)length,
+			 text);
+	json_object_put(json);
+	/* It is printed, and the server may be hostile. */
+	utf8_sanitize(error->text);
+}
+
 enum http_result http_client_post(struct http_client *client, const char *path, const char *type,
 				  const void *body, size_t size, struct error *error)
 {
@@ -342,10 +379,10 @@ enum http_result http_client_post(struct http_client *client, const char *path, 
 	}
 	client->library.easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
 	result = http_result_of_status(status);
-	client->reply[strcspn(client->reply, "\r\n")] = '\0';
-	if (result != HTTP_ACCEPTED)
-		error_set(error, EIO, "%s: status %ld%s%s", url, status,
-			  client->reply[0] ? ": " : "", client->reply);
+	if (result != HTTP_ACCEPTED) {
+		error_set(error, EIO, "%s: status %ld", url, status);
+		append_reason(error, client->reply);
+	}
 	free(url);
 	return result;
 }

@@ -18,7 +18,7 @@
 #define URL "http://server.example:4040"
 #define BODY "body"
 #define HEADERS_MAX 64
-#define REPLY_MAX 127 /* bytes of an answer in a message */
+#define REASON_MAX 320 /* bytes of a reason in a message */
 #define OPTIONS_MAX 32
 
 typedef size_t write_fn(char *bytes, size_t size, size_t count, void *arg);
@@ -641,24 +641,58 @@ static void statuses_have_results(void **state)
 	free_client(client);
 }
 
-static void long_answers_are_truncated(void **state)
+static void expect_reason(struct http_client *client, const char *reply, const char *reason)
 {
-	static const size_t parts[] = {2, 10, 126, 128, 254, 1000};
+	char wanted[512];
+
+	snprintf(wanted, sizeof(wanted), URL "/push: status 400: %s", reason);
+	curl.reply = reply;
+	curl.status = 400;
+	assert_int_equal(post(client), HTTP_REFUSED);
+	assert_string_equal(error.text, wanted);
+}
+
+static void long_reasons_lose_their_middle(void **state)
+{
+	static const size_t parts[] = {2, 10, 126, 128, 254, 1000, 4094, 4096, 5000};
 	struct http_client *client = new_client(&(struct http_options){.url = URL});
-	char reply[1001] = "", wanted[256];
+	char reply[5001] = "", wanted[REASON_MAX + 4];
 
 	(void)state;
+	curl.reply_unit = 2;
 	for (size_t i = 0; i < sizeof(reply) - 1; i++)
 		reply[i] = (char)('a' + i % 26);
-	snprintf(wanted, sizeof(wanted), URL "/push: status 400: %.*s", REPLY_MAX, reply);
-	curl.reply = reply;
-	curl.reply_unit = 2;
-	curl.status = 400;
+	/* The end of what is kept of an answer, not of the answer. */
+	snprintf(wanted, sizeof(wanted), "%.*s...%.*s", REASON_MAX / 2, reply, REASON_MAX / 2,
+		 reply + 4095 - REASON_MAX / 2);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		curl.reply_part = parts[i];
-		assert_int_equal(post(client), HTTP_REFUSED);
-		assert_string_equal(error.text, wanted);
+		expect_reason(client, reply, wanted);
 	}
+	reply[REASON_MAX + 2] = '\0';
+	snprintf(wanted, sizeof(wanted), "%.*s...%.*s", REASON_MAX / 2, reply, REASON_MAX / 2,
+		 reply + REASON_MAX / 2 + 2);
+	expect_reason(client, reply, wanted);
+	reply[REASON_MAX] = '\0';
+	expect_reason(client, reply, reply);
+	free_client(client);
+}
+
+static void reasons_are_messages_of_json(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	expect_reason(client,
+		      "{\"code\":\"invalid_argument\",\"message\":\"profile with labels "
+		      "'{a=\\\"\\u003cb\\u003e\\\"}' is too old\\nsecond line\"}",
+		      "profile with labels '{a=\"<b>\"}' is too old");
+	expect_reason(client, "{\"message\":3}", "{\"message\":3}");
+	expect_reason(client, "{\"message\":\"cut", "{\"message\":\"cut");
+	expect_reason(client, "[\"message\"]", "[\"message\"]");
+	expect_reason(client, "null", "null");
+	expect_reason(client, "{\"message\":\"\\u001b[2J\"}", "?[2J");
+	expect_reason(client, "\x1b]0;title\x07", "?]0;title?");
 	free_client(client);
 }
 
@@ -744,7 +778,8 @@ int main(void)
 		TEST(lack_of_memory_is_an_error),
 		TEST(requests_are_posted),
 		TEST(statuses_have_results),
-		TEST(long_answers_are_truncated),
+		TEST(long_reasons_lose_their_middle),
+		TEST(reasons_are_messages_of_json),
 		TEST(failed_requests_are_repeated),
 		TEST(unsent_requests_are_stopped),
 	};
