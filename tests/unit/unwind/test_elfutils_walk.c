@@ -89,21 +89,23 @@ static NOINLINE void descend(struct captured *to, size_t size, unsigned int dept
 /* The copy does not reach beyond this function's frame. */
 static NOINLINE void capture_below(struct captured *to, unsigned int depth)
 {
-	volatile unsigned char room[COPY];
+	unsigned char room[COPY];
 
-	room[0] = room[COPY - 1] = 0;
+	/* The compiler has to keep all of it, until the end of the function. */
+	__asm__ volatile("" : : "r"(room) : "memory");
 	descend(to, COPY, depth);
-	room[0] = room[COPY - 1];
+	__asm__ volatile("" : : "r"(room) : "memory");
 }
 
 /* More callers than a sample has. */
 static NOINLINE void capture_deep(struct captured *to)
 {
-	volatile unsigned char room[DEEP_COPY];
+	unsigned char room[DEEP_COPY];
 
-	room[0] = room[DEEP_COPY - 1] = 0;
+	/* The compiler has to keep all of it, until the end of the function. */
+	__asm__ volatile("" : : "r"(room) : "memory");
 	descend(to, DEEP_COPY, STACKBEAT_USER_FRAMES_MAX + 10);
-	room[0] = room[DEEP_COPY - 1];
+	__asm__ volatile("" : : "r"(room) : "memory");
 }
 
 static void take(size_t stack, const struct elfutils_walk *walk, void *arg)
