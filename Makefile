@@ -31,7 +31,7 @@ COUNT_STEPS := -fsanitize-coverage=trace-pc
 
 USER_SOURCES := $(wildcard user/*/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/*.c tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
@@ -253,7 +253,7 @@ bench-symbols: ## Measure symbolization beside addr2line, llvm-symbolizer and pe
 	$(Q)tests/bench/symbols
 
 .PHONY: check
-check: ## Run the tests, except those of check-long, check-debug and check-matrix
+check: ## Run the tests, except those of check-long, check-debug, check-matrix and check-servers
 	$(Q)tests/check
 
 .PHONY: check-long
@@ -263,6 +263,10 @@ check-long: ## Run slow tests: a -rt kernel, softirqs from another CPU, a shell 
 .PHONY: check-matrix
 check-matrix: ## Run the integration tests on every kernel; resumes an interrupted run
 	$(Q)tests/matrix
+
+.PHONY: check-servers
+check-servers: ## Build Parca, Pyroscope and promtool with Go (GBs of downloads), and test serve and push with them
+	$(Q)tests/check servers
 
 .PHONY: check-debug
 check-debug: ## Run integration tests, planted bugs and stress on debug kernels (built once)
@@ -311,6 +315,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/browser $(B)/web
+		$(B)/matrix $(B)/mutants $(B)/browser $(B)/web $(B)/servers
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

@@ -2,8 +2,9 @@
 """Common parts of the integration tests: registration, checks, processes and recordings.
 
 A test is a function with @test; with @exact_test if it compares counts with time, and so needs a
-guest whose clock counts instructions; with @long_exact_test if it takes minutes there as well; or with
-@tight_test if it needs a module with small limits. A test passes if it returns. Processes, files and
+guest whose clock counts instructions; with @long_exact_test if it takes minutes there as well; with
+@tight_test if it needs a module with small limits; or with @server_test if it needs programs that
+tests/interop/servers/build builds. A test passes if it returns. Processes, files and
 settings of a test are cleaned up when it ends.
 """
 
@@ -34,6 +35,7 @@ TESTS = {}
 EXACT_TESTS = {}
 LONG_EXACT_TESTS = {}
 TIGHT_TESTS = {}
+SERVER_TESTS = {}
 
 
 class Failure(Exception):
@@ -63,6 +65,10 @@ def long_exact_test(function):
 
 def tight_test(function):
     return _register(TIGHT_TESTS, function)
+
+
+def server_test(function):
+    return _register(SERVER_TESTS, function)
 
 
 # --- checks ------------------------------------------------------------------
