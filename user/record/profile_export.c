@@ -9,6 +9,7 @@
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
+#include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
 #include "lib/invariant.h"
 #include "pprof/labels.h"
@@ -135,10 +136,25 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording_overhead_percent(recording));
 }
 
+/* Returns whether the kept symbols have all functions of the kernel in a profile. */
+static bool kept_symbols_suffice(const struct profile *profile, const struct kallsyms *kallsyms)
+{
+	for (size_t i = 1; kallsyms && i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
+
+		if (is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
+		    !kernel_symbols_have(kallsyms, location->address))
+			return false;
+	}
+	return kallsyms != NULL;
+}
+
 /* Returns 0 or -ENOMEM. */
 static int symbolize(struct profile *profile, const struct live_source *live,
 		     const struct recording *recording, struct error *warning)
 {
+	const struct kallsyms *kept = recording->kallsyms;
 	struct kallsyms *kallsyms = NULL;
 	struct symbolize_counts ignored;
 	struct symbol_source source;
@@ -146,10 +162,13 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 	int err = live_source_describe(live, profile);
 
 	if (!err && recording->symbolize) {
-		err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+		if (!kept_symbols_suffice(profile, kept)) {
+			kept = NULL;
+			err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+		}
 		/* Without kernel symbols, the other ones are worth a profile. */
 		if (err != -ENOMEM) {
-			live_source_init(&source, live, kallsyms, "");
+			live_source_init(&source, live, kept ?: kallsyms, "");
 			err = symbolize_profile(profile, &source, recording->symbolize, &ignored,
 						&error);
 		}

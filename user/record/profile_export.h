@@ -10,6 +10,7 @@
 
 struct truncation_counts;
 struct error;
+struct kallsyms;
 struct labels;
 struct sandbox_server;
 struct symbolize_options;
@@ -24,6 +25,8 @@ struct recording {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	/* See symbolize/symbolizer.h; NULL: addresses alone, to be symbolized later. */
 	const struct symbolize_options *symbolize;
+	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
+	const struct kallsyms *kallsyms;
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "debuginfo/kernel_symbols.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
@@ -69,6 +70,7 @@ struct kept_slice {
 struct sampler {
 	const struct sampler_config *config;
 	struct recorder recorder;
+	struct kernel_symbols kernel;
 	int signals, events;
 	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
@@ -262,6 +264,10 @@ static bool cut_slice(struct sampler *sampler)
 	reply.duration_ns = recording.duration_ns;
 	reply.samples = window.samples;
 	export->reply = reply;
+	/* Of the copies of this process as well: the rings wait. */
+	if (window.samples && sampler->config->symbolize)
+		kernel_symbols_refresh(&sampler->kernel, "");
+	recording.kallsyms = sampler->kernel.table;
 	export->pid = window.samples ? worker_call_fork() : 0;
 	if (window.samples && !export->pid) {
 		die_with_parent(parent);
@@ -601,6 +607,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		end_slices(sampler);
 	}
 	recorder_free(&sampler->recorder);
+	kernel_symbols_clear(&sampler->kernel);
 	if (sampler->signals >= 0)
 		close(sampler->signals);
 	if (sampler->events >= 0)

@@ -466,6 +466,72 @@ static void kernel_entry_address_is_not_decremented(void **state)
 	profile_free(profile);
 }
 
+/* Returns symbols with one function, of 256 bytes, to be freed. */
+static struct kallsyms *make_kallsyms(uint64_t address, const char *name)
+{
+	struct kallsyms *kallsyms;
+	struct error error;
+	char text[128];
+	FILE *stream;
+
+	snprintf(text, sizeof(text), "%" PRIx64 " t %s\n%" PRIx64 " D _etext\n", address, name,
+		 address + 0x100);
+	stream = fmemopen(text, strlen(text), "r");
+	assert_non_null(stream);
+	assert_int_equal(kallsyms_parse(stream, "test", &kallsyms, &error), 0);
+	fclose(stream);
+	return kallsyms;
+}
+
+/* Returns the name of the function of the kernel at `address`, with these kept symbols. */
+static char *name_in_kernel(struct fixture *fixture, uint64_t address,
+			    const struct kallsyms *kallsyms)
+{
+	struct stackbeat_sample *sample = begin_sample(fixture);
+	struct profile *profile;
+	char *name;
+
+	sample_kernel(sample, address);
+	add_sample(fixture);
+	fixture->recording.kallsyms = kallsyms;
+	profile = export_and_read(fixture);
+	name = strdup(function_name(profile, frame(profile, 0, 0)));
+	profile_free(profile);
+	return name;
+}
+
+static void kept_symbols_of_the_kernel_are_used(void **state)
+{
+	struct kernel *kernel = kernel_new("");
+	/* If the kernel hides its addresses, it has no symbols. */
+	bool hidden = !kernel_mapping_by_name(kernel, KERNEL_MAPPING)->start;
+	struct kallsyms *kallsyms = make_kallsyms(KERNEL, "kept_function");
+	char *name = name_in_kernel(*state, KERNEL + 0xff, kallsyms);
+
+	assert_string_equal(name, hidden ? "" : "kept_function");
+	free(name);
+	kallsyms_free(kallsyms);
+	kernel_free(kernel);
+}
+
+/* Another function: all are read then. */
+static void missing_symbols_of_the_kernel_are_read(void **state)
+{
+	struct kallsyms *kallsyms = make_kallsyms(KERNEL, "kept_function"), *real = NULL;
+	const char *wanted, *module;
+	struct error error;
+	uint64_t start;
+	char *name = name_in_kernel(*state, KERNEL + 0x100, kallsyms);
+
+	if (kallsyms_read(KALLSYMS_PATH, &real, &error) ||
+	    !kallsyms_lookup(real, KERNEL + 0x100, &wanted, &start, &module))
+		wanted = "";
+	assert_string_equal(name, wanted);
+	free(name);
+	kallsyms_free(real);
+	kallsyms_free(kallsyms);
+}
+
 static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1104,6 +1170,8 @@ int main(void)
 		ENCODE_TEST(samples_are_complete_without_memory),
 		ENCODE_TEST(samples_have_the_chosen_labels),
 		ENCODE_TEST(samples_with_equal_labels_are_aggregated),
+		ENCODE_TEST(kept_symbols_of_the_kernel_are_used),
+		ENCODE_TEST(missing_symbols_of_the_kernel_are_read),
 		ENCODE_TEST(offline_symbolization_equals_online),
 		ENCODE_TEST(programs_with_equal_paths_have_their_own_symbols),
 		ENCODE_TEST(failed_write_leaves_no_file),

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "process/mapped_files.h"
@@ -46,7 +47,7 @@ struct exporter {
 	bool rate_given;
 	double seconds;
 	int wake_fd;
-	const void *labels, *sandbox, *symbolize;
+	const void *labels, *sandbox, *symbolize, *kallsyms;
 	size_t memory;
 	char command_line[64];
 };
@@ -60,7 +61,7 @@ static struct {
 	void (*script)(void); /* in recorder_run() */
 	void (*polled)(void); /* in poll() */
 	const char *statm; /* NULL: it can't be opened */
-	unsigned int polls, takes, skips, closes, windows;
+	unsigned int polls, takes, skips, closes, windows, refreshes, clears;
 	unsigned int exports; /* in this process */
 } fake;
 
@@ -75,6 +76,7 @@ static struct session_config session_config;
 static struct labels labels;
 static struct symbolize_options *const symbolize = (void *)&labels; /* an address only */
 static struct sandbox_server *const sandbox_server = (void *)&session_config; /* likewise */
+static struct kallsyms *const kept_symbols = (void *)&config; /* likewise */
 static char warnings[4096], loaded[64];
 static struct error error;
 static size_t files_before;
@@ -230,6 +232,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		fake.exports++;
 	}
 	exporter->symbolize = recording->symbolize;
+	exporter->kallsyms = recording->kallsyms;
 	for (uint64_t i = 0; i < TRUNCATED_COUNT; i++)
 		counts->samples[i] = i + 1;
 	*warning = (struct error){""};
@@ -242,6 +245,21 @@ int pprof_write_fd(const struct profile *profile, int fd, const char *path, stru
 	if (fake.write_err)
 		return error_set(message, -fake.write_err, "can't write");
 	return write(fd, "profile", 7) == 7 ? 0 : -EIO;
+}
+
+void kernel_symbols_refresh(struct kernel_symbols *symbols, const char *root)
+{
+	assert_string_equal(root, "");
+	/* Once, for the processes that export. */
+	assert_int_equal(getpid(), test_pid);
+	fake.refreshes++;
+	symbols->table = kept_symbols;
+}
+
+void kernel_symbols_clear(struct kernel_symbols *symbols)
+{
+	assert_ptr_equal(symbols->table, fake.refreshes ? kept_symbols : NULL);
+	fake.clears++;
 }
 
 /* The kernel */
@@ -545,6 +563,20 @@ static void cuts_end_a_slice(void **state)
 	assert_true(exporter->socket_is_closed);
 	assert_true(exporter->wake_is_closed);
 	assert_ptr_equal(exporter->symbolize, symbolize);
+	assert_ptr_equal(exporter->kallsyms, kept_symbols);
+	assert_int_equal(fake.refreshes, 3);
+	assert_int_equal(fake.clears, 1);
+}
+
+static void without_symbols_none_are_kept(void **state)
+{
+	(void)state;
+	config.symbolize = NULL;
+	sample(answer_cuts);
+	expect_slice(3);
+	expect(REPLY_END, false);
+	assert_null(exporter->kallsyms);
+	assert_int_equal(fake.refreshes, 0);
 }
 
 static void fill_memory(void)
@@ -592,6 +624,7 @@ static void slice_without_samples_has_no_file(void **state)
 {
 	(void)state;
 	sample(cut_nothing);
+	assert_int_equal(fake.refreshes, 0);
 	assert_int_equal(expect(REPLY_SLICE, false).slice, 2);
 	expect(REPLY_END, false);
 	assert_string_equal(warnings, "");
@@ -1268,6 +1301,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(cuts_end_a_slice),
+		TEST(without_symbols_none_are_kept),
 		TEST(full_recorder_ends_a_slice),
 		TEST(slice_without_samples_has_no_file),
 		TEST(slice_is_written_here_without_a_process),

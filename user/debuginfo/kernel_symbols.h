@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Symbols of the running kernel, kept for several profiles one after the other: to read them takes
+ * longer than all else of a small profile. They are read again when a module has come or gone.
+ *
+ * Code that the kernel generates (BPF programs, kprobes, ftrace) comes and goes without a trace in
+ * /proc/modules, and another program can be at the same address: kernel_symbols_have() returns
+ * false.
+ */
+#ifndef STACKBEAT_DEBUGINFO_KERNEL_SYMBOLS_H
+#define STACKBEAT_DEBUGINFO_KERNEL_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kallsyms;
+
+/* All zero: none are kept. */
+struct kernel_symbols {
+	struct kallsyms *table; /* NULL: none */
+	uint64_t modules; /* hash of those of the time of the table; private */
+};
+
+/*
+ * Reads the symbols, unless they are kept and valid. `root` is prepended to /proc and /sys (""
+ * except in tests). Where they can't be read, the table is NULL.
+ */
+void kernel_symbols_refresh(struct kernel_symbols *symbols, const char *root);
+void kernel_symbols_clear(struct kernel_symbols *symbols);
+
+/* Returns whether kallsyms_lookup() finds a function at the address that is as permanent as its
+ * module. */
+bool kernel_symbols_have(const struct kallsyms *table, uint64_t address);
+
+#endif
