@@ -1088,6 +1088,14 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
 		set_text(files, entry, file->path, build_id);
 }
 
+bool mapped_file_identity(const struct mapped_file *file, struct file_identity *identity)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	*identity = entry->identity;
+	return entry->announced && identity->inode;
+}
+
 uint32_t mapped_file_owner(const struct mapped_file *file)
 {
 	const struct file_entry *entry = (const struct file_entry *)file;

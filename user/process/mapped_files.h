@@ -27,6 +27,7 @@
 #include <stackbeat.h>
 
 struct error;
+struct file_identity;
 struct mapped_files;
 struct sandbox_server;
 
@@ -211,6 +212,9 @@ const char *mapped_files_save_problem(const struct mapped_files *files);
 /* Sets the build ID of a file whose headers the kernel could not read, from the file itself. */
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id);
+
+/* Gets what the kernel knows a file by. Returns false if that is unknown. */
+bool mapped_file_identity(const struct mapped_file *file, struct file_identity *identity);
 
 /* Returns the uid of the owner of a file, FILE_UID_ANY if it is unknown. */
 uint32_t mapped_file_owner(const struct mapped_file *file);

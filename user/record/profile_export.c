@@ -199,6 +199,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		.perf_maps = window->perf_maps,
 		.perf_map_count = window->perf_map_count,
 		.kernel = kernel_new(""),
+		.cache = recording->cache,
 		.stop = recording->symbolize ? recording->symbolize->stop : 0,
 	};
 	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));

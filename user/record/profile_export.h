@@ -15,6 +15,7 @@ struct labels;
 struct sandbox_server;
 struct symbolize_options;
 struct mapped_files;
+struct symbol_cache;
 struct window;
 
 /* The properties of a recording beside its samples. */
@@ -27,6 +28,7 @@ struct recording {
 	const struct symbolize_options *symbolize;
 	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
 	const struct kallsyms *kallsyms;
+	struct symbol_cache *cache; /* of the symbols of files; NULL: none */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */

@@ -31,12 +31,16 @@
 #include "sandbox/worker_limits.h"
 #include "serve/protocol.h"
 #include "session/session.h"
+#include "symbolize/symbol_cache.h"
 
 #define EXPORTS_MAX 6u /* processes at a time, for slices */
 #define RECORDINGS_MAX 2u /* processes at a time, for sessions of their own */
 #define KEPT_MAX 1024u /* slices that are not known to be stored */
 #define CUTS_MAX 64u /* that wait for a process */
 #define EXPORTER_NICE 5
+#define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
+/* A debug package that is installed later has symbols that the cache does not. */
+#define CACHE_NS (3600 * NS_PER_SECOND)
 #define END_TIMEOUT_MS 10000
 #define END_ATTEMPTS 3u
 
@@ -71,6 +75,8 @@ struct sampler {
 	const struct sampler_config *config;
 	struct recorder recorder;
 	struct kernel_symbols kernel;
+	struct symbol_cache *cache; /* NULL: none */
+	int64_t cache_start_ns; /* of the monotonic clock */
 	int signals, events;
 	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
@@ -239,6 +245,23 @@ static void count_lost(struct sampler *sampler, uint64_t samples, const struct e
 	sampler->config->warning(error->text, NULL);
 }
 
+/* For the copies of this process as well. The rings wait meanwhile. */
+static void keep_symbols(struct sampler *sampler, struct recording *recording)
+{
+	int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	kernel_symbols_refresh(&sampler->kernel, "");
+	if (!sampler->cache)
+		sampler->cache = symbol_cache_new(CACHE_BYTES);
+	else if (now - sampler->cache_start_ns >= CACHE_NS)
+		symbol_cache_clear(sampler->cache);
+	else
+		now = sampler->cache_start_ns;
+	sampler->cache_start_ns = now;
+	recording->kallsyms = sampler->kernel.table;
+	recording->cache = sampler->cache;
+}
+
 /* Ends the current slice. Returns false if there is no process for it: it is to be tried again. */
 static bool cut_slice(struct sampler *sampler)
 {
@@ -264,10 +287,8 @@ static bool cut_slice(struct sampler *sampler)
 	reply.duration_ns = recording.duration_ns;
 	reply.samples = window.samples;
 	export->reply = reply;
-	/* Of the copies of this process as well: the rings wait. */
 	if (window.samples && sampler->config->symbolize)
-		kernel_symbols_refresh(&sampler->kernel, "");
-	recording.kallsyms = sampler->kernel.table;
+		keep_symbols(sampler, &recording);
 	export->pid = window.samples ? worker_call_fork() : 0;
 	if (window.samples && !export->pid) {
 		die_with_parent(parent);
@@ -608,6 +629,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	}
 	recorder_free(&sampler->recorder);
 	kernel_symbols_clear(&sampler->kernel);
+	symbol_cache_free(sampler->cache);
 	if (sampler->signals >= 0)
 		close(sampler->signals);
 	if (sampler->events >= 0)

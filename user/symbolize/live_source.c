@@ -22,8 +22,10 @@
 #include "lib/regular_file.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
+#include "process/find_mapped_file.h"
 #include "process/mapped_files.h"
 #include "runtime/perf_map_watcher.h"
+#include "symbolize/symbol_cache.h"
 
 /* Where files seem to be mapped whose addresses are offsets. 0 would mean virtual addresses. */
 #define OFFSETS_START UINT64_C(0x1000)
@@ -311,6 +313,27 @@ static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
 	return st.stx_uid;
 }
 
+/* A file without a build ID could be written to, and stay the same by all else. */
+static bool identify(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file)
+{
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	struct file_identity identity;
+	bool is_offset;
+
+	if (segment < SEGMENT_FILES || !*mapping->build_id ||
+	    !mapped_file_identity(segment_file(live->files, segment, &is_offset), &identity))
+		return false;
+	*file = (struct symbol_file){
+		.device = identity.device,
+		.inode = identity.inode,
+		.size = identity.size,
+		.generation = identity.generation,
+		.build_id = mapping->build_id,
+	};
+	return true;
+}
+
 void live_source_init(struct symbol_source *source, const struct live_source *live,
 		      const struct kallsyms *kallsyms, const char *root)
 {
@@ -323,6 +346,8 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 		.kind = find_kind,
 		.open = open_mapping,
 		.owner = find_owner,
+		.cache = live->cache,
+		.identify = identify,
 		.arg = (void *)live,
 	};
 	if (!uname(&self))

@@ -17,6 +17,7 @@ struct mapped_files;
 struct perf_map_fd;
 struct profile;
 struct sandbox_server;
+struct symbol_cache;
 
 struct live_source {
 	const struct sandbox_server *sandbox; /* reads headers (debuginfo/elf_headers.h) */
@@ -24,6 +25,7 @@ struct live_source {
 	const struct perf_map_fd *perf_maps;
 	size_t perf_map_count;
 	struct kernel *kernel; /* the running kernel */
+	struct symbol_cache *cache; /* NULL: none */
 	/* An fd: once it is readable, no more headers are read. 0: none. */
 	int stop;
 };

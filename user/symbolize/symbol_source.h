@@ -14,6 +14,8 @@
 struct error;
 struct kallsyms;
 struct kernel;
+struct symbol_cache;
+struct symbol_file;
 
 /* The path of a mapped file whose path is unknown. */
 #define UNKNOWN_FILE "[file]"
@@ -57,6 +59,11 @@ struct symbol_source {
 	 * the files that `open` opens show their owners.
 	 */
 	uint32_t (*owner)(void *arg, const struct symbol_mapping *mapping);
+	/* Symbols of files that `identify` identifies; NULL: none are kept. */
+	struct symbol_cache *cache;
+	/* Returns whether the file of a mapping is known by more than its build ID. NULL without a
+	 * cache. */
+	bool (*identify)(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file);
 	void *arg; /* of the functions */
 };
 

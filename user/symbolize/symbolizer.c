@@ -15,6 +15,7 @@
 #include "lib/string_table.h"
 #include "pprof/profile.h"
 #include "symbolize/demangle_names.h"
+#include "symbolize/symbol_cache.h"
 #include "symbolize/worker_pool.h"
 
 /* The locations of a mapping that have no symbol. */
@@ -22,8 +23,11 @@ struct mapping_job {
 	struct run *run;
 	struct symbol_mapping mapping;
 	uint64_t start, limit, offset;
+	bool is_cached; /* its symbols are kept, for `file` */
+	struct symbol_file file;
 	uint32_t *locations;
-	uint64_t *addresses; /* of the worker job */
+	uint64_t *addresses; /* of the worker job: of the first `wanted` locations */
+	size_t wanted;
 	size_t count, capacity;
 	/* The first of several mappings without distinguishing data; NULL: it is unique. */
 	struct mapping_job *ambiguous_with;
@@ -148,11 +152,11 @@ static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 /* Adds a job with all but the addresses set. They become offsets in the file if job->offsets. */
 static int add_job(struct run *run, struct mapping_job *mapping_job, struct worker_job *job)
 {
-	uint64_t *addresses = calloc(mapping_job->count, sizeof(*addresses));
+	uint64_t *addresses = calloc(mapping_job->wanted, sizeof(*addresses));
 
 	if (!addresses)
 		return -ENOMEM;
-	for (size_t i = 0; i < mapping_job->count; i++) {
+	for (size_t i = 0; i < mapping_job->wanted; i++) {
 		addresses[i] = address_at(mapping_job, i);
 		if (job->offsets)
 			addresses[i] += mapping_job->offset - mapping_job->start;
@@ -161,7 +165,7 @@ static int add_job(struct run *run, struct mapping_job *mapping_job, struct work
 	job->path = mapping_job->mapping.path;
 	job->build_id = mapping_job->mapping.build_id;
 	job->addresses = addresses;
-	job->count = mapping_job->count;
+	job->count = mapping_job->wanted;
 	job->arg = mapping_job;
 	run->job_mappings[run->job_count] = (size_t)(mapping_job - run->mapping_jobs);
 	run->jobs[run->job_count++] = *job;
@@ -198,17 +202,71 @@ static int set_lines(struct profile *profile, uint32_t location, const struct so
 	return profile->error;
 }
 
+static int set_location(struct run *run, uint32_t location, const struct source_line *lines,
+			size_t count)
+{
+	run->profile->locations.items[location].elided = count == 0;
+	if (count == 0 || !lines[count - 1].system_name)
+		return 0;
+	return set_lines(run->profile, location, lines, count);
+}
+
 static int set_symbols(void *arg, size_t job, size_t index, const struct source_line *lines,
 		       size_t count)
 {
 	struct run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
-	uint32_t location = mapping_job->locations[index];
 
-	run->profile->locations.items[location].elided = count == 0;
-	if (count == 0 || !lines[count - 1].system_name)
-		return 0;
-	return set_lines(run->profile, location, lines, count);
+	if (mapping_job->is_cached)
+		symbol_cache_add(run->source->cache, &mapping_job->file,
+				 mapping_job->addresses[index], lines, count);
+	return set_location(run, mapping_job->locations[index], lines, count);
+}
+
+/* Files of the kernel with debug information are missing in most cases: it is not searched again.
+ */
+static void note_missing(void *arg, size_t job, size_t index, bool opened)
+{
+	struct run *run = arg;
+	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
+
+	if (mapping_job->is_cached && (opened || is_kernel(mapping_job)))
+		symbol_cache_add(run->source->cache, &mapping_job->file,
+				 mapping_job->addresses[index], NULL, SYMBOL_CACHE_NONE);
+}
+
+/* Cache */
+
+/* A location whose symbol may be in the cache. */
+struct cached_location {
+	struct run *run;
+	uint32_t location;
+};
+
+static int set_cached(void *arg, const struct source_line *lines, size_t count)
+{
+	const struct cached_location *cached = arg;
+
+	return set_location(cached->run, cached->location, lines, count);
+}
+
+/* Sets the symbols that the cache has. The locations that it does not know are wanted, the first.
+ */
+static int symbolize_by_cache(struct run *run, struct mapping_job *mapping_job)
+{
+	int err = 0;
+
+	mapping_job->wanted = 0;
+	for (size_t i = 0; i < mapping_job->count && !err; i++) {
+		struct cached_location cached = {run, mapping_job->locations[i]};
+
+		if (symbol_cache_find(run->source->cache, &mapping_job->file,
+				      address_at(mapping_job, i), set_cached, &cached, &err))
+			continue;
+		mapping_job->locations[i] = mapping_job->locations[mapping_job->wanted];
+		mapping_job->locations[mapping_job->wanted++] = cached.location;
+	}
+	return err;
 }
 
 /* Kernel */
@@ -321,7 +379,15 @@ static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping
 		err = symbolize_by_kallsyms(run, mapping_job, bias);
 	if (err || !*mapping_job->mapping.build_id || !mapping_job->start)
 		return err;
-	return add_job(run, mapping_job, &job);
+	/* The build ID is the kernel's own, and a module that is loaded again is elsewhere. */
+	mapping_job->is_cached = run->source->cache;
+	mapping_job->file = (struct symbol_file){
+		.inode = mapping_job->start,
+		.build_id = mapping_job->mapping.build_id,
+	};
+	if (mapping_job->is_cached)
+		err = symbolize_by_cache(run, mapping_job);
+	return err || !mapping_job->wanted ? err : add_job(run, mapping_job, &job);
 }
 
 /* User code */
@@ -335,7 +401,15 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 		.offsets = kind == SYMBOLS_FILE && mapping_job->start,
 	};
 	const struct symbol_source *source = run->source;
+	int err = 0;
 
+	mapping_job->is_cached =
+		source->cache && kind == SYMBOLS_FILE && !job.offsets &&
+		source->identify(source->arg, &mapping_job->mapping, &mapping_job->file);
+	if (mapping_job->is_cached)
+		err = symbolize_by_cache(run, mapping_job);
+	if (err || !mapping_job->wanted)
+		return err;
 	if (source->owner) {
 		job.has_owner = true;
 		job.owner = source->owner(source->arg, &mapping_job->mapping);
@@ -376,6 +450,7 @@ static int symbolize_mapping(struct run *run, struct mapping_job *mapping_job)
 
 	if (!mapping_job->count)
 		return 0;
+	mapping_job->wanted = mapping_job->count;
 	if (is_kernel(mapping_job))
 		return symbolize_kernel_mapping(run, mapping_job);
 	kind = source->kind(source->arg, &mapping_job->mapping);
@@ -400,6 +475,7 @@ static int run_jobs(struct run *run)
 	const struct worker_pool pool = {
 		.options = *run->options,
 		.lines = set_symbols,
+		.missing = note_missing,
 		.arg = run,
 	};
 	int err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);

@@ -599,8 +599,10 @@ void symbolize_in_worker(const int fds[], size_t count)
 		setvbuf(worker->out, worker->buffer, _IOFBF, sizeof(worker->buffer));
 	if (worker->out && allocate_tables(worker)) {
 		symbolize_job(worker);
-		if (worker->fd >= 0)
+		if (worker->fd >= 0) {
+			send_message(worker, WORKER_OPENED, "", 0);
 			close(worker->fd);
+		}
 	}
 	if (worker->out && !worker->err)
 		send_message(worker, WORKER_END, "", 0);

@@ -105,6 +105,7 @@ struct worker {
 	pid_t opener;
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
+	bool opened; /* it sent WORKER_OPENED */
 	bool protocol_error; /* it sent an invalid message */
 	enum over_quota over_quota; /* of bytes */
 	unsigned int problems;
@@ -592,6 +593,19 @@ static void handle_progress(const struct batch *batch, struct worker *worker, co
 				      progress.done, progress.total);
 }
 
+static void handle_end(const struct batch *batch, struct worker *worker, size_t size)
+{
+	const struct task *task = &batch->tasks[worker->job];
+
+	worker->got_end = size == 0;
+	worker->protocol_error = size > 0;
+	for (size_t i = 0; i < worker->slice.count && worker->got_end && !worker->problems; i++) {
+		if (!worker->received[i] && batch->pool->missing)
+			batch->pool->missing(batch->pool->arg, worker->job,
+					     task->indices[worker->slice.from + i], worker->opened);
+	}
+}
+
 static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,
 			  const unsigned char *bytes, size_t size)
 {
@@ -607,7 +621,10 @@ static int handle_message(struct batch *batch, struct worker *worker, uint32_t t
 		handle_progress(batch, worker, bytes, size);
 		return 0;
 	case WORKER_END:
-		worker->got_end = size == 0;
+		handle_end(batch, worker, size);
+		return 0;
+	case WORKER_OPENED:
+		worker->opened = size == 0;
 		worker->protocol_error = size > 0;
 		return 0;
 	default:

@@ -10,6 +10,7 @@
 #ifndef STACKBEAT_SYMBOLIZE_WORKER_POOL_H
 #define STACKBEAT_SYMBOLIZE_WORKER_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,12 @@ struct worker_pool {
 	 */
 	int (*lines)(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count);
-	void *arg; /* of `lines` */
+	/*
+	 * Receives an address without a symbol, of a job that came to its end, and without a
+	 * problem. `opened`: the file itself was there. May be NULL.
+	 */
+	void (*missing)(void *arg, size_t job, size_t index, bool opened);
+	void *arg; /* of `lines` and `missing` */
 };
 
 /* Defaults of the time that a worker may be silent, and may run in total. */

@@ -65,6 +65,7 @@ enum worker_message_type {
 	WORKER_PROBLEM, /* bytes: one line */
 	WORKER_PROGRESS, /* struct worker_progress */
 	WORKER_END, /* empty; the last message: the job is complete */
+	WORKER_OPENED, /* empty: the file itself was opened, not only debug files of it */
 };
 
 /* Seconds that the downloads of a worker may take. */

@@ -12,6 +12,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "process/binary_store.h"
+#include "process/find_mapped_file.h"
 #include "sandbox.h"
 #include "worker_server.h"
 
@@ -167,6 +168,23 @@ static void same_file_by_other_ids_is_one_file(void **state)
 	request(file);
 	mapped_files_finish(mapped);
 	assert_int_equal(files.opened, 1);
+}
+
+static void identity_is_that_of_the_record(void **state)
+{
+	const struct mapped_file *file = announce(build("a.so", "first", "0x0a"), "\x0a", 1);
+	struct file_identity identity;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(in_sandbox("a.so"), &st), 0);
+	assert_true(mapped_file_identity(file, &identity));
+	assert_int_equal(identity.inode, st.st_ino);
+	assert_int_equal(identity.size, st.st_size);
+	assert_true(identity.device == st.st_dev);
+	assert_int_equal(identity.generation, 0);
+	/* Its record has not arrived. */
+	assert_false(mapped_file_identity(mapped_files_get(mapped, 77), &identity));
 }
 
 /* The record of the mapping may precede that of the file. */
@@ -1087,6 +1105,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(requested_file_is_opened_and_released),
 		TEST(same_file_by_other_ids_is_one_file),
+		TEST(identity_is_that_of_the_record),
 		TEST(file_may_be_announced_after_its_request),
 		TEST(deleted_and_replaced_files_have_symbols),
 		TEST(refused_file_is_opened_by_path_if_unchanged),

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "debuginfo/kernel_symbols.h"
@@ -31,6 +32,7 @@
 #include "serve/protocol.h"
 #include "serve/sampler.h"
 #include "session/session.h"
+#include "symbolize/symbol_cache.h"
 
 #define EXPORTS 6u /* processes at a time, for slices */
 #define RECORDINGS 2u /* likewise, for sessions of their own */
@@ -47,7 +49,7 @@ struct exporter {
 	bool rate_given;
 	double seconds;
 	int wake_fd;
-	const void *labels, *sandbox, *symbolize, *kallsyms;
+	const void *labels, *sandbox, *symbolize, *kallsyms, *cache;
 	size_t memory;
 	char command_line[64];
 };
@@ -62,6 +64,9 @@ static struct {
 	void (*polled)(void); /* in poll() */
 	const char *statm; /* NULL: it can't be opened */
 	unsigned int polls, takes, skips, closes, windows, refreshes, clears;
+	unsigned int caches, cache_clears, cache_frees;
+	int64_t seconds; /* that the clocks are ahead */
+	bool has_no_cache;
 	unsigned int exports; /* in this process */
 } fake;
 
@@ -77,6 +82,7 @@ static struct labels labels;
 static struct symbolize_options *const symbolize = (void *)&labels; /* an address only */
 static struct sandbox_server *const sandbox_server = (void *)&session_config; /* likewise */
 static struct kallsyms *const kept_symbols = (void *)&config; /* likewise */
+static struct symbol_cache *const kept_cache = (void *)&labels; /* likewise */
 static char warnings[4096], loaded[64];
 static struct error error;
 static size_t files_before;
@@ -233,6 +239,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 	}
 	exporter->symbolize = recording->symbolize;
 	exporter->kallsyms = recording->kallsyms;
+	exporter->cache = recording->cache;
 	for (uint64_t i = 0; i < TRUNCATED_COUNT; i++)
 		counts->samples[i] = i + 1;
 	*warning = (struct error){""};
@@ -262,7 +269,34 @@ void kernel_symbols_clear(struct kernel_symbols *symbols)
 	fake.clears++;
 }
 
+struct symbol_cache *symbol_cache_new(size_t bytes)
+{
+	assert_int_equal(bytes, 8 << 20);
+	fake.caches++;
+	return fake.has_no_cache ? NULL : kept_cache;
+}
+
+void symbol_cache_clear(struct symbol_cache *cache)
+{
+	assert_ptr_equal(cache, kept_cache);
+	fake.cache_clears++;
+}
+
+void symbol_cache_free(struct symbol_cache *cache)
+{
+	assert_ptr_equal(cache, fake.caches && !fake.has_no_cache ? kept_cache : NULL);
+	fake.cache_frees++;
+}
+
 /* The kernel */
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int err = (int)syscall(SYS_clock_gettime, clock, time);
+
+	time->tv_sec += fake.seconds;
+	return err;
+}
 
 pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
@@ -566,6 +600,10 @@ static void cuts_end_a_slice(void **state)
 	assert_ptr_equal(exporter->kallsyms, kept_symbols);
 	assert_int_equal(fake.refreshes, 3);
 	assert_int_equal(fake.clears, 1);
+	assert_ptr_equal(exporter->cache, kept_cache);
+	assert_int_equal(fake.caches, 1);
+	assert_int_equal(fake.cache_clears, 0);
+	assert_int_equal(fake.cache_frees, 1);
 }
 
 static void without_symbols_none_are_kept(void **state)
@@ -577,6 +615,49 @@ static void without_symbols_none_are_kept(void **state)
 	expect(REPLY_END, false);
 	assert_null(exporter->kallsyms);
 	assert_int_equal(fake.refreshes, 0);
+	assert_int_equal(fake.caches, 0);
+}
+
+static void cut_one(uint32_t slice)
+{
+	ask(ASK_CUT, slice);
+	drain();
+	expect_cut(slice, slice);
+	await_and_drain();
+	expect_slice(slice);
+}
+
+/* At the start, before the end of an hour, and after it, twice. */
+static void cut_for_hours(void)
+{
+	static const unsigned int seconds[] = {0, 3590, 10, 3590, 10}, clears[] = {0, 0, 1, 1, 2};
+
+	expect_ready(0, 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		fake.seconds += seconds[i];
+		cut_one(i + 1);
+		assert_int_equal(fake.cache_clears, clears[i]);
+	}
+}
+
+static void cache_begins_again_each_hour(void **state)
+{
+	(void)state;
+	sample(cut_for_hours);
+	expect_slice(6);
+	expect(REPLY_END, false);
+	assert_int_equal(fake.caches, 1);
+}
+
+static void missing_cache_is_made_later(void **state)
+{
+	(void)state;
+	fake.has_no_cache = true;
+	sample(answer_cuts);
+	expect_slice(3);
+	expect(REPLY_END, false);
+	assert_null(exporter->cache);
+	assert_int_equal(fake.caches, 3);
 }
 
 static void fill_memory(void)
@@ -1302,6 +1383,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(cuts_end_a_slice),
 		TEST(without_symbols_none_are_kept),
+		TEST(cache_begins_again_each_hour),
+		TEST(missing_cache_is_made_later),
 		TEST(full_recorder_ends_a_slice),
 		TEST(slice_without_samples_has_no_file),
 		TEST(slice_is_written_here_without_a_process),

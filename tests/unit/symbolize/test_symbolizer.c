@@ -11,6 +11,7 @@
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
 #include "symbolize/live_source.h"
+#include "symbolize/symbol_cache.h"
 #include "worker_server.h"
 
 static struct fake_files files;
@@ -127,6 +128,7 @@ static uint32_t kernel_location(uint64_t address)
 	return location_in(SEGMENT_KERNEL, 0, address);
 }
 
+static struct symbol_cache *cache; /* NULL: none */
 static char problem[1024];
 static struct symbolize_counts counts;
 static size_t interruptions;
@@ -151,6 +153,7 @@ static void symbolize_by(struct symbolize_options options)
 		.sandbox = worker_server(),
 		.files = mapped,
 		.kernel = kernel,
+		.cache = cache,
 	};
 	struct perf_map_fd *perf_maps;
 	struct symbol_source source;
@@ -253,6 +256,127 @@ static void same_place_of_a_file_is_one_location(void **state)
 	other = address_spaces_get(spaces, 2, 0);
 	assert_int_equal(address_space_advance(other, 1), 0);
 	assert_int_equal(location_at(space, 0x700018), location_at(other, 0x900018));
+}
+
+/* Overwrites a file, which stays the same by all that the kernel knows. */
+static void spoil(const char *name)
+{
+	FILE *file = fopen(in_sandbox("%s", name), "r+");
+	struct stat st;
+
+	assert_non_null(file);
+	assert_int_equal(fstat(fileno(file), &st), 0);
+	for (off_t i = 0; i < st.st_size; i++)
+		putc('x', file);
+	fclose(file);
+}
+
+/* As map(), of a file whose build ID the kernel has read. */
+static struct address_space *map_known(uint32_t pid, const char *name)
+{
+	union any_file any;
+
+	fake_file_record(&files, in_sandbox("%s", name), &any);
+	any.file.record.flags = 0;
+	any.file.build_id_size = 2;
+	any.file.build_id[0] = 0x01;
+	any.file.build_id[1] = 0x23;
+	assert_int_equal(mapped_files_add(mapped, &any.file), 0);
+	fake_space(spaces, pid, pid, 1, name);
+	fake_mapping(spaces, pid, 1, STACKBEAT_MAPPING_VADDR, 0x700000, 0x701000, any.file.file,
+		     0x1000);
+	assert_int_equal(address_space_advance(address_spaces_get(spaces, pid, 0), 1), 0);
+	return address_spaces_get(spaces, pid, 0);
+}
+
+static void begin_again(void)
+{
+	free_tables();
+	assert_true(make_tables());
+}
+
+static void known_addresses_need_no_file(void **state)
+{
+	uint32_t first, second, none;
+	struct address_space *space;
+
+	(void)state;
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 64, 0x90\n");
+	space = map_known(1, "a.so");
+	first = location_at(space, 0x700008);
+	none = location_at(space, 0x700028);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(first), "first");
+	assert_string_equal(name_of(none), "");
+
+	begin_again();
+	spoil("a.so");
+	space = map_known(1, "a.so");
+	none = location_at(space, 0x700028);
+	first = location_at(space, 0x700008);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(first), "first");
+	assert_string_equal(name_of(none), "");
+	assert_int_equal(counts.unsymbolized, 2);
+	assert_int_equal(counts.named, 1);
+
+	/* An unknown address needs the file, between two known ones. */
+	begin_again();
+	space = map_known(1, "a.so");
+	none = location_at(space, 0x700028);
+	second = location_at(space, 0x700018);
+	first = location_at(space, 0x700008);
+	symbolize();
+	assert_string_not_equal(problem, "");
+	assert_string_equal(name_of(first), "first");
+	assert_string_equal(name_of(second), "");
+	assert_int_equal(counts.unsymbolized, 3);
+	assert_int_equal(counts.named, 1);
+	/* It is not known that it has no symbol. */
+	begin_again();
+	build("b.so", ".text\n" FUNCTION("other") FUNCTION("second") ".skip 64, 0x90\n");
+	run("cat %s > %s", in_sandbox("b.so"), in_sandbox("a.so"));
+	space = map_known(1, "a.so");
+	second = location_at(space, 0x700018);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(second), "second");
+
+	/* Another file with the same build ID and size. */
+	begin_again();
+	space = map_known(1, "b.so");
+	first = location_at(space, 0x700008);
+	symbolize();
+	assert_string_equal(name_of(first), "other");
+	symbol_cache_free(cache);
+	cache = NULL;
+}
+
+/* Its symbols may change where nothing else does. */
+static void files_without_a_build_id_are_not_kept(void **state)
+{
+	struct address_space *space;
+	uint32_t first;
+
+	(void)state;
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	for (unsigned int i = 0; i < 2; i++) {
+		begin_again();
+		build("a.so", ".text\n" FUNCTION("first"));
+		if (i)
+			spoil("a.so");
+		space = map(1, "a.so");
+		first = location_at(space, 0x700008);
+		symbolize();
+		assert_string_equal(name_of(first), i ? "" : "first");
+	}
+	symbol_cache_free(cache);
+	cache = NULL;
 }
 
 struct missing {
@@ -611,6 +735,44 @@ static void vmlinux_gives_inlined_functions(void **state)
 	run("rm -r %s", in_sandbox("usr"));
 }
 
+static void known_addresses_of_the_kernel_need_no_file(void **state)
+{
+	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
+	const uint64_t address = 0xffffffff81000000;
+	uint32_t location;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("sys/kernel"));
+	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	/* That there is no vmlinux is known, too. */
+	begin_again();
+	location = kernel_location(address);
+	symbolize();
+	assert_string_equal(name_of(location), "vfs_read");
+	build_inlined("-g -Wl,--build-id=0x0102 -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
+	begin_again();
+	location = kernel_location(address);
+	symbolize();
+	assert_int_equal(at(location)->line_count, 1);
+	assert_string_equal(name_of(location), "vfs_read");
+
+	symbol_cache_clear(cache);
+	begin_again();
+	location = kernel_location(address);
+	symbolize();
+	expect_inlined(location);
+	run("rm -r %s", in_sandbox("usr"));
+	begin_again();
+	location = kernel_location(address);
+	symbolize();
+	expect_inlined(location);
+	symbol_cache_free(cache);
+	cache = NULL;
+}
+
 static void perf_map_names_jit_code(void **state)
 {
 	uint32_t known, unknown, late, without;
@@ -664,6 +826,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
+		TEST(known_addresses_need_no_file),
+		TEST(files_without_a_build_id_are_not_kept),
 		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
@@ -675,6 +839,7 @@ int main(void)
 		TEST(kernel_without_kallsyms_is_unresolved),
 		TEST(dwarf_is_better_than_symbols),
 		TEST(vmlinux_gives_inlined_functions),
+		TEST(known_addresses_of_the_kernel_need_no_file),
 		TEST(perf_map_names_jit_code),
 		TEST(stop_keeps_symbols),
 		TEST(problems_come_in_order_of_paths),

@@ -894,6 +894,8 @@ enum sequence {
 	VALID_MOST_LINES,
 	VALID_NO_LINES,
 	VALID_NO_NAMES,
+	VALID_OPENED,
+	VALID_PROBLEM,
 	VALID_END, /* the number of valid ones */
 	INVALID_INDEX = VALID_END,
 	INVALID_COUNT,
@@ -907,6 +909,7 @@ enum sequence {
 	INVALID_SYSTEM_NAME_ALONE,
 	INVALID_STRING_TOO_LONG,
 	INVALID_TYPE,
+	INVALID_OPENED,
 	INVALID_END,
 	INVALID_AFTER_THE_END,
 	INVALID_UNWANTED_PROGRESS,
@@ -949,6 +952,14 @@ static void send_sequence(const int fds[])
 	case VALID_NO_NAMES:
 		send_lines(fds, 0, 1, &(struct worker_line){.line = 1});
 		break;
+	case VALID_OPENED:
+		send_lines(fds, 1, 1, &line);
+		send_message(fds, WORKER_OPENED, "", 0);
+		break;
+	case VALID_PROBLEM:
+		send_message(fds, WORKER_OPENED, "", 0);
+		send_message(fds, WORKER_PROBLEM, "p", 1);
+		break;
 	case INVALID_INDEX:
 		send_lines(fds, 2, 1, &line);
 		break;
@@ -984,7 +995,10 @@ static void send_sequence(const int fds[])
 		send_message(fds, WORKER_STRING, text, WORKER_STRING_MAX + 1);
 		break;
 	case INVALID_TYPE:
-		send_message(fds, WORKER_END + 1, "", 0);
+		send_message(fds, WORKER_OPENED + 1, "", 0);
+		break;
+	case INVALID_OPENED:
+		send_message(fds, WORKER_OPENED, "x", 1);
 		break;
 	case INVALID_END:
 		send_message(fds, WORKER_END, "x", 1);
@@ -1703,13 +1717,30 @@ static int count_lines(void *arg, size_t job, size_t index, const struct source_
 	return 0;
 }
 
+/* Addresses without a symbol: "INDEX+", or "INDEX-" if the file was not opened. */
+static char missing[16];
+
+static void note_missing(void *arg, size_t job, size_t index, bool opened)
+{
+	size_t used = strlen(missing);
+
+	(void)arg, (void)job;
+	snprintf(missing + used, sizeof(missing) - used, "%zu%c", index, opened ? '+' : '-');
+}
+
 static void each_message_is_checked(void **state)
 {
-	static const size_t lines[VALID_END] = {
-		[VALID_LINE] = 2,
-		[VALID_LONGEST_STRING] = 1,
-		[VALID_MOST_LINES] = INLINE_DEPTH_MAX,
-		[VALID_NO_NAMES] = 1,
+	static const struct {
+		size_t calls, lines;
+		const char *missing, *problem;
+	} valid[VALID_END] = {
+		[VALID_LINE] = {2, 2, "", ""},
+		[VALID_LONGEST_STRING] = {1, 1, "1-", ""},
+		[VALID_MOST_LINES] = {1, INLINE_DEPTH_MAX, "0-", ""},
+		[VALID_NO_LINES] = {1, 0, "0-", ""},
+		[VALID_NO_NAMES] = {1, 1, "1-", ""},
+		[VALID_OPENED] = {1, 1, "0+", ""},
+		[VALID_PROBLEM] = {0, 0, "", "p"},
 	};
 	const uint64_t addresses[] = {1, 2};
 	struct worker_job job = {
@@ -1718,17 +1749,22 @@ static void each_message_is_checked(void **state)
 
 	(void)state;
 	pool.lines = count_lines;
+	pool.missing = note_missing;
 	pool.timeout_s = 20;
 	for (uint64_t i = 0; i < SEQUENCE_COUNT; i++) {
 		job.code_start = i;
 		lines_received = line_calls = 0;
+		*missing = '\0';
 		assert_int_equal(run_pool(&pool, &job, 1), 0);
 		if (i < VALID_END) {
-			assert_string_equal(results[0].problem, "");
-			assert_int_equal(lines_received, lines[i]);
-			assert_int_equal(line_calls, i == VALID_LINE ? 2 : 1);
+			assert_string_equal(results[0].problem, valid[i].problem);
+			assert_int_equal(lines_received, valid[i].lines);
+			assert_int_equal(line_calls, valid[i].calls);
+			assert_string_equal(missing, valid[i].missing);
 			continue;
 		}
+		/* What is wrong comes after the end there. */
+		assert_string_equal(missing, i == INVALID_AFTER_THE_END ? "0-1-" : "");
 		if (!strstr(results[0].problem, "violated the protocol"))
 			fail_msg("sequence %d: \"%s\"", (int)i, results[0].problem);
 		assert_int_equal(line_calls, 0);

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Symbols that are kept, in this process and in those that it forks. */
+#include "unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "symbolize/symbol_cache.h"
+
+#define SIZE ((size_t)64 << 10)
+/* The entries that fit: three quarters of the slots. */
+#define ENTRIES ((uint64_t)SIZE / 128 * 3 / 4)
+
+static const struct symbol_file libc = {1, 2, 3, 4, "c0ffee"};
+static const struct source_line simple = {.function = "f", .system_name = "f"};
+static struct symbol_cache *cache;
+
+static int set_up(void **state)
+{
+	(void)state;
+	cache = symbol_cache_new(SIZE);
+	return cache ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	symbol_cache_free(cache);
+	return 0;
+}
+
+/* The lines that were found: copies of their strings, which live as long as the test. */
+struct found {
+	unsigned int calls;
+	size_t count;
+	struct source_line lines[INLINE_DEPTH_MAX];
+	int err;
+};
+
+static void copy(const char **string)
+{
+	*string = *string ? strdup(*string) : NULL;
+}
+
+static int take(void *arg, const struct source_line *lines, size_t count)
+{
+	struct found *found = arg;
+
+	found->calls++;
+	found->count = count;
+	for (size_t i = 0; i < count; i++) {
+		found->lines[i] = lines[i];
+		copy(&found->lines[i].function);
+		copy(&found->lines[i].system_name);
+		copy(&found->lines[i].file);
+	}
+	return found->err;
+}
+
+static void free_found(struct found *found)
+{
+	for (size_t i = 0; i < found->count; i++) {
+		free((char *)found->lines[i].function);
+		free((char *)found->lines[i].system_name);
+		free((char *)found->lines[i].file);
+	}
+	found->count = 0;
+}
+
+static void check_string(const char *string, const char *wanted)
+{
+	if (wanted)
+		assert_string_equal(string, wanted);
+	else
+		assert_null(string);
+}
+
+static void expect(const struct symbol_file *file, uint64_t address,
+		   const struct source_line *lines, size_t count)
+{
+	struct found found = {0};
+	int err = 1;
+
+	assert_true(symbol_cache_find(cache, file, address, take, &found, &err));
+	assert_int_equal(err, 0);
+	assert_int_equal(found.calls, 1);
+	assert_int_equal(found.count, count);
+	for (size_t i = 0; i < count; i++) {
+		check_string(found.lines[i].function, lines[i].function);
+		check_string(found.lines[i].system_name, lines[i].system_name);
+		check_string(found.lines[i].file, lines[i].file);
+		assert_int_equal(found.lines[i].line, lines[i].line);
+		assert_int_equal(found.lines[i].start_line, lines[i].start_line);
+	}
+	free_found(&found);
+}
+
+static bool is_known(const struct symbol_file *file, uint64_t address)
+{
+	struct found found = {0};
+	int err = 1;
+	bool known = symbol_cache_find(cache, file, address, take, &found, &err);
+
+	assert_int_equal(err, 0);
+	assert_true(known || !found.calls);
+	free_found(&found);
+	return known;
+}
+
+static void lines_are_found(void **state)
+{
+	const struct source_line inlined[] = {
+		{.function = "inner(int)", .system_name = "_Z5inneri", .file = "a.c", .line = 7},
+		{.function = "outer", .system_name = "outer", .start_line = 3},
+	};
+	const struct source_line unknown = {.line = 1};
+
+	(void)state;
+	assert_false(is_known(&libc, 0x10));
+	symbol_cache_add(cache, &libc, 0x10, inlined, 2);
+	symbol_cache_add(cache, &libc, 0x11, &simple, 1);
+	symbol_cache_add(cache, &libc, 0x12, &unknown, 1);
+	expect(&libc, 0x10, inlined, 2);
+	expect(&libc, 0x11, &simple, 1);
+	expect(&libc, 0x12, &unknown, 1);
+	assert_false(is_known(&libc, 0xf));
+	assert_false(is_known(&libc, 0x13));
+	/* The first lines stay. */
+	symbol_cache_add(cache, &libc, 0x11, inlined, 2);
+	expect(&libc, 0x11, &simple, 1);
+	symbol_cache_clear(cache);
+	assert_false(is_known(&libc, 0x10));
+	symbol_cache_add(cache, &libc, 0x11, inlined, 2);
+	expect(&libc, 0x11, inlined, 2);
+}
+
+static void missing_symbols_are_known(void **state)
+{
+	struct found found = {0};
+	int err = 1;
+
+	(void)state;
+	symbol_cache_add(cache, &libc, 1, NULL, SYMBOL_CACHE_NONE);
+	symbol_cache_add(cache, &libc, 2, &simple, 0);
+	assert_true(symbol_cache_find(cache, &libc, 1, take, &found, &err));
+	assert_int_equal(err, 0);
+	assert_int_equal(found.calls, 0);
+	/* An elided frame has no lines, which is something else. */
+	expect(&libc, 2, NULL, 0);
+}
+
+static void each_file_has_its_own(void **state)
+{
+	struct symbol_file others[] = {libc, libc, libc, libc, libc, libc};
+	char build_id[600];
+
+	(void)state;
+	others[0].device++;
+	others[1].inode++;
+	others[2].size++;
+	others[3].generation++;
+	others[4].build_id = "c0ffe";
+	others[5].build_id = "";
+	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	for (size_t i = 0; i < 6; i++) {
+		const struct source_line line = {.function = "g", .line = (uint32_t)i};
+
+		assert_false(is_known(&others[i], 1));
+		symbol_cache_add(cache, &others[i], 1, &line, 1);
+		expect(&others[i], 1, &line, 1);
+	}
+	expect(&libc, 1, &simple, 1);
+	/* No build ID is that long. */
+	memset(build_id, 'f', sizeof(build_id) - 1);
+	build_id[sizeof(build_id) - 1] = '\0';
+	others[0].build_id = build_id;
+	symbol_cache_add(cache, &others[0], 1, &simple, 1);
+	assert_false(is_known(&others[0], 1));
+}
+
+static void inlined_functions_are_bounded(void **state)
+{
+	struct source_line lines[INLINE_DEPTH_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i <= INLINE_DEPTH_MAX; i++)
+		lines[i] = simple;
+	symbol_cache_add(cache, &libc, 1, lines, INLINE_DEPTH_MAX);
+	symbol_cache_add(cache, &libc, 2, lines, INLINE_DEPTH_MAX + 1);
+	expect(&libc, 1, lines, INLINE_DEPTH_MAX);
+	assert_false(is_known(&libc, 2));
+}
+
+static void errors_are_those_of_the_caller(void **state)
+{
+	struct found found = {.err = -ENOMEM};
+	int err = 0;
+
+	(void)state;
+	symbol_cache_add(cache, &libc, 1, &simple, 0);
+	assert_true(symbol_cache_find(cache, &libc, 1, take, &found, &err));
+	assert_int_equal(err, -ENOMEM);
+}
+
+/* All go at once. */
+static void full_cache_begins_again(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		symbol_cache_add(cache, &libc, i, &simple, 1);
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		expect(&libc, i, &simple, 1);
+	symbol_cache_add(cache, &libc, ENTRIES, &simple, 1);
+	expect(&libc, ENTRIES, &simple, 1);
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		assert_false(is_known(&libc, i));
+}
+
+static void strings_fill_it(void **state)
+{
+	char name[1001];
+	const struct source_line line = {.function = name};
+	uint64_t lost = 0;
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	for (uint64_t i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "%03u", (unsigned int)i);
+		name[3] = 'n';
+		symbol_cache_add(cache, &libc, i, &line, 1);
+		expect(&libc, i, &line, 1);
+		lost += i && !is_known(&libc, 0);
+	}
+	/* 64 KiB hold 60 of them. */
+	assert_in_range(lost, 130, 150);
+}
+
+static void many_strings_fill_it(void **state)
+{
+	char names[3][16];
+	const struct source_line line = {names[0], names[1], names[2], 0, 0, 0};
+
+	(void)state;
+	for (uint64_t i = 0; i < 2 * ENTRIES; i++) {
+		for (size_t j = 0; j < 3; j++)
+			snprintf(names[j], sizeof(names[j]), "%u.%zu", (unsigned int)i, j);
+		symbol_cache_add(cache, &libc, i, &line, 1);
+		expect(&libc, i, &line, 1);
+	}
+}
+
+static void what_never_fits_is_left_out(void **state)
+{
+	char *name = malloc(SIZE + 1);
+	const struct source_line line = {.function = name};
+
+	(void)state;
+	assert_non_null(name);
+	memset(name, 'n', SIZE);
+	name[SIZE] = '\0';
+	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	symbol_cache_add(cache, &libc, 2, &line, 1);
+	assert_false(is_known(&libc, 2));
+	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	expect(&libc, 1, &simple, 1);
+	free(name);
+}
+
+static void await_exit(pid_t pid, int status)
+{
+	int got;
+
+	assert_int_equal(waitpid(pid, &got, 0), pid);
+	assert_int_equal(got, status);
+}
+
+static void forked_processes_share_it(void **state)
+{
+	const struct source_line line = {.function = "of the child"};
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		symbol_cache_add(cache, &libc, 1, &line, 1);
+		_exit(0);
+	}
+	await_exit(pid, 0);
+	expect(&libc, 1, &line, 1);
+}
+
+static int die(void *arg, const struct source_line *lines, size_t count)
+{
+	(void)arg, (void)lines, (void)count;
+	return raise(SIGKILL);
+}
+
+static void killed_process_costs_the_contents(void **state)
+{
+	int err;
+	pid_t pid;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		symbol_cache_add(cache, &libc, 1, &simple, 1);
+		pid = fork();
+		if (!pid)
+			_exit(symbol_cache_find(cache, &libc, 1, die, NULL, &err));
+		await_exit(pid, SIGKILL);
+		assert_false(is_known(&libc, 1));
+	}
+	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	expect(&libc, 1, &simple, 1);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(lines_are_found),
+		TEST(missing_symbols_are_known),
+		TEST(each_file_has_its_own),
+		TEST(inlined_functions_are_bounded),
+		TEST(errors_are_those_of_the_caller),
+		TEST(full_cache_begins_again),
+		TEST(strings_fill_it),
+		TEST(many_strings_fill_it),
+		TEST(what_never_fits_is_left_out),
+		TEST(forked_processes_share_it),
+		TEST(killed_process_costs_the_contents),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

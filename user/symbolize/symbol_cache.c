@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/symbol_cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/hash.h"
+#include "lib/invariant.h"
+
+#define BYTES_MIN ((size_t)64 << 10)
+#define BYTES_MAX ((size_t)1 << 30)
+#define BYTES_A_SLOT 128u /* of the cache, for one of each kind */
+#define FILE_SIZE 512u /* of the bytes that identify a file */
+
+/*
+ * Offsets in the memory, in which they are followed by what they refer to; 0: none. Nothing moves,
+ * and all goes at once.
+ */
+typedef uint32_t offset;
+
+/* Bytes, each sequence once: strings with their NUL, and identities of files. */
+struct text {
+	uint32_t hash, size;
+	char bytes[];
+};
+
+struct cached_line {
+	offset function, system_name, file;
+	uint32_t line, start_line;
+};
+
+struct entry {
+	uint64_t address;
+	uint32_t hash;
+	offset file;
+	uint32_t has_symbol, count;
+	struct cached_line lines[];
+};
+
+struct symbol_cache {
+	pthread_mutex_t lock; /* of all else, between processes */
+	uint32_t size; /* of all, in bytes */
+	uint32_t slots; /* of each kind, a power of two */
+	uint32_t used; /* bytes, from the beginning */
+	uint32_t text_count, entry_count;
+	offset contents[]; /* slots of texts, slots of entries; then these */
+};
+
+#define ALIGNMENT _Alignof(struct entry)
+
+static void *at(struct symbol_cache *cache, offset place)
+{
+	return (char *)cache + place;
+}
+
+static offset *text_slots(struct symbol_cache *cache)
+{
+	return cache->contents;
+}
+
+static offset *entry_slots(struct symbol_cache *cache)
+{
+	return cache->contents + cache->slots;
+}
+
+static size_t slot_bytes(const struct symbol_cache *cache)
+{
+	return 2 * (size_t)cache->slots * sizeof(offset);
+}
+
+/* Where all slots are 0. */
+static void begin(struct symbol_cache *cache)
+{
+	cache->used = (uint32_t)roundup(sizeof(*cache) + slot_bytes(cache), ALIGNMENT);
+	cache->text_count = cache->entry_count = 0;
+}
+
+static void clear(struct symbol_cache *cache)
+{
+	memset(cache->contents, 0, slot_bytes(cache));
+	begin(cache);
+}
+
+/* Returns false if the lock is lost. */
+static bool lock(struct symbol_cache *cache)
+{
+	int err = pthread_mutex_lock(&cache->lock);
+
+	/* Its owner was killed, perhaps in the middle of a change. */
+	if (err == EOWNERDEAD) {
+		clear(cache);
+		err = pthread_mutex_consistent(&cache->lock);
+	}
+	return !err;
+}
+
+static void unlock(struct symbol_cache *cache)
+{
+	pthread_mutex_unlock(&cache->lock);
+}
+
+/* Returns the place of `size` bytes, or 0 if there is no room. */
+static offset allocate(struct symbol_cache *cache, size_t size)
+{
+	offset place = cache->used;
+
+	if (size > cache->size - cache->used)
+		return 0;
+	cache->used = (uint32_t)MIN(roundup(place + size, ALIGNMENT), cache->size);
+	return place;
+}
+
+static bool is_full(const struct symbol_cache *cache, uint32_t count)
+{
+	return count >= cache->slots / 4 * 3;
+}
+
+/* Returns the slot of a text, which is 0 if it is not there. */
+static offset *find_text(struct symbol_cache *cache, uint32_t hash, const void *bytes, size_t size)
+{
+	offset *slots = text_slots(cache);
+	uint32_t slot = hash & (cache->slots - 1);
+
+	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
+		const struct text *text = at(cache, slots[slot]);
+
+		if (text->hash == hash && text->size == size && !memcmp(text->bytes, bytes, size))
+			break;
+	}
+	return &slots[slot];
+}
+
+/* Sets *place to that of a copy of the bytes. Returns false if there is no room. */
+static bool add_text(struct symbol_cache *cache, const void *bytes, size_t size, offset *place)
+{
+	uint32_t hash = hash_bytes(HASH_START, bytes, size);
+	offset *slot = find_text(cache, hash, bytes, size);
+	struct text *text;
+
+	*place = *slot;
+	if (*place)
+		return true;
+	*place = is_full(cache, cache->text_count) ? 0 : allocate(cache, sizeof(*text) + size);
+	if (!*place)
+		return false;
+	text = at(cache, *place);
+	text->hash = hash;
+	text->size = (uint32_t)size;
+	memcpy(text->bytes, bytes, size);
+	*slot = *place;
+	cache->text_count++;
+	return true;
+}
+
+/* As add_text(), for a string or NULL. */
+static bool add_string(struct symbol_cache *cache, const char *string, offset *place)
+{
+	*place = 0;
+	return !string || add_text(cache, string, strlen(string) + 1, place);
+}
+
+static const char *string_at(struct symbol_cache *cache, offset place)
+{
+	return place ? ((const struct text *)at(cache, place))->bytes : NULL;
+}
+
+/* Writes what identifies a file. Returns its length; FILE_SIZE or more: the build ID is too long.
+ */
+static size_t identify(const struct symbol_file *file, char identity[FILE_SIZE])
+{
+	int length = snprintf(identity, FILE_SIZE, "%llx %llx %llx %x %s",
+			      (unsigned long long)file->device, (unsigned long long)file->inode,
+			      (unsigned long long)file->size, file->generation, file->build_id);
+
+	return length < 0 ? FILE_SIZE : (size_t)length;
+}
+
+static offset *find_entry(struct symbol_cache *cache, offset file, uint64_t address)
+{
+	uint32_t hash = hash_number(hash_number(HASH_START, file), address);
+	offset *slots = entry_slots(cache);
+	uint32_t slot = hash & (cache->slots - 1);
+
+	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
+		const struct entry *entry = at(cache, slots[slot]);
+
+		if (entry->file == file && entry->address == address)
+			break;
+	}
+	return &slots[slot];
+}
+
+static int give(struct symbol_cache *cache, const struct entry *entry, symbol_cache_fn found,
+		void *arg)
+{
+	struct source_line lines[INLINE_DEPTH_MAX];
+
+	invariant(entry->count <= INLINE_DEPTH_MAX);
+	for (uint32_t i = 0; i < entry->count; i++) {
+		const struct cached_line *line = &entry->lines[i];
+
+		lines[i] = (struct source_line){
+			.function = string_at(cache, line->function),
+			.system_name = string_at(cache, line->system_name),
+			.file = string_at(cache, line->file),
+			.line = line->line,
+			.start_line = line->start_line,
+		};
+	}
+	return found(arg, lines, entry->count);
+}
+
+bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
+		       symbol_cache_fn found, void *arg, int *err)
+{
+	char identity[FILE_SIZE];
+	size_t length = identify(file, identity);
+	offset place = 0;
+
+	*err = 0;
+	if (length >= FILE_SIZE || !lock(cache))
+		return false;
+	place = *find_text(cache, hash_bytes(HASH_START, identity, length), identity, length);
+	if (place)
+		place = *find_entry(cache, place, address);
+	if (place && ((struct entry *)at(cache, place))->has_symbol)
+		*err = give(cache, at(cache, place), found, arg);
+	unlock(cache);
+	return place != 0;
+}
+
+static bool add_line(struct symbol_cache *cache, const struct source_line *line,
+		     struct cached_line *cached)
+{
+	cached->line = line->line;
+	cached->start_line = line->start_line;
+	return add_string(cache, line->function, &cached->function) &&
+	       add_string(cache, line->system_name, &cached->system_name) &&
+	       add_string(cache, line->file, &cached->file);
+}
+
+/* Returns false if there is no room. */
+static bool add_entry(struct symbol_cache *cache, const char *identity, size_t length,
+		      uint64_t address, const struct source_line *lines, size_t count)
+{
+	const bool has_symbol = count != SYMBOL_CACHE_NONE;
+	struct entry *entry;
+	offset file, *slot, place;
+	bool complete = true;
+
+	if (!has_symbol)
+		count = 0;
+	if (!add_text(cache, identity, length, &file))
+		return false;
+	slot = find_entry(cache, file, address);
+	if (*slot)
+		return true;
+	place = is_full(cache, cache->entry_count)
+			? 0
+			: allocate(cache, sizeof(*entry) + count * sizeof(entry->lines[0]));
+	if (!place)
+		return false;
+	entry = at(cache, place);
+	*entry = (struct entry){
+		.address = address,
+		.file = file,
+		.has_symbol = has_symbol,
+		.count = (uint32_t)count,
+	};
+	for (size_t i = 0; i < count && complete; i++)
+		complete = add_line(cache, &lines[i], &entry->lines[i]);
+	if (!complete)
+		return false;
+	*slot = place;
+	cache->entry_count++;
+	return true;
+}
+
+void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
+		      const struct source_line *lines, size_t count)
+{
+	char identity[FILE_SIZE];
+	size_t length = identify(file, identity);
+
+	if (length >= FILE_SIZE || (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) ||
+	    !lock(cache))
+		return;
+	if (!add_entry(cache, identity, length, address, lines, count)) {
+		clear(cache);
+		/* If it is too large even so, only itself is missing. */
+		if (!add_entry(cache, identity, length, address, lines, count))
+			clear(cache);
+	}
+	unlock(cache);
+}
+
+void symbol_cache_clear(struct symbol_cache *cache)
+{
+	if (!lock(cache))
+		return;
+	clear(cache);
+	unlock(cache);
+}
+
+struct symbol_cache *symbol_cache_new(size_t bytes)
+{
+	struct symbol_cache *cache;
+	pthread_mutexattr_t attributes;
+	int err;
+
+	invariant(bytes >= BYTES_MIN && bytes <= BYTES_MAX);
+	cache = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (cache == MAP_FAILED)
+		return NULL;
+	cache->size = (uint32_t)bytes;
+	cache->slots = 1;
+	while (cache->slots <= bytes / BYTES_A_SLOT / 2)
+		cache->slots *= 2;
+	begin(cache);
+	pthread_mutexattr_init(&attributes);
+	err = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	if (!err)
+		err = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	if (!err)
+		err = pthread_mutex_init(&cache->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	if (!err)
+		return cache;
+	munmap(cache, bytes);
+	return NULL;
+}
+
+void symbol_cache_free(struct symbol_cache *cache)
+{
+	if (cache)
+		munmap(cache, cache->size);
+}
