@@ -253,9 +253,7 @@ static void keep_symbols(struct sampler *sampler, struct recording *recording)
 	kernel_symbols_refresh(&sampler->kernel, "");
 	if (!sampler->cache)
 		sampler->cache = symbol_cache_new(CACHE_BYTES);
-	else if (now - sampler->cache_start_ns >= CACHE_NS)
-		symbol_cache_clear(sampler->cache);
-	else
+	else if (now - sampler->cache_start_ns < CACHE_NS || !symbol_cache_clear(sampler->cache))
 		now = sampler->cache_start_ns;
 	sampler->cache_start_ns = now;
 	recording->kallsyms = sampler->kernel.table;

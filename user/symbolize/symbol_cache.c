@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #define BYTES_MAX ((size_t)1 << 30)
 #define BYTES_A_SLOT 128u /* of the cache, for one of each kind */
 #define FILE_SIZE 512u /* of the bytes that identify a file */
+#define LOCK_ATTEMPTS 100u
 
 /*
  * Offsets in the memory, in which they are followed by what they refer to; 0: none. Nothing moves,
@@ -86,11 +88,15 @@ static void clear(struct symbol_cache *cache)
 	begin(cache);
 }
 
-/* Returns false if the lock is lost. */
+/* Returns false if another process has the lock for long: it may have been stopped. */
 static bool lock(struct symbol_cache *cache)
 {
-	int err = pthread_mutex_lock(&cache->lock);
+	int err = pthread_mutex_trylock(&cache->lock);
 
+	for (unsigned int i = 0; err == EBUSY && i < LOCK_ATTEMPTS; i++) {
+		sched_yield();
+		err = pthread_mutex_trylock(&cache->lock);
+	}
 	/* Its owner was killed, perhaps in the middle of a change. */
 	if (err == EOWNERDEAD) {
 		clear(cache);
@@ -299,12 +305,13 @@ void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file
 	unlock(cache);
 }
 
-void symbol_cache_clear(struct symbol_cache *cache)
+bool symbol_cache_clear(struct symbol_cache *cache)
 {
 	if (!lock(cache))
-		return;
+		return false;
 	clear(cache);
 	unlock(cache);
+	return true;
 }
 
 struct symbol_cache *symbol_cache_new(size_t bytes)

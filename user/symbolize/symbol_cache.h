@@ -2,8 +2,8 @@
 /*
  * Symbols of addresses that were looked up before, in memory that a process shares with those that
  * it forks: what one of them finds, all have. All functions may be called by several processes at a
- * time. A process that is killed within one costs the contents, which are all lost when the memory
- * is full, too.
+ * time; none waits for a process that was stopped within one: nothing is found or added then. A
+ * process that is killed there costs the contents, which are all lost when the memory is full, too.
  *
  * A file is the one with its identity, size and build ID: another file that claims the same build
  * ID is another one.
@@ -53,7 +53,7 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
 		      const struct source_line *lines, size_t count);
 
-/* Forgets all. */
-void symbol_cache_clear(struct symbol_cache *cache);
+/* Forgets all. Returns false if another process uses the cache: nothing is forgotten. */
+bool symbol_cache_clear(struct symbol_cache *cache);
 
 #endif

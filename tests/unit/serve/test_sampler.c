@@ -66,7 +66,7 @@ static struct {
 	unsigned int polls, takes, skips, closes, windows, refreshes, clears;
 	unsigned int caches, cache_clears, cache_frees;
 	int64_t seconds; /* that the clocks are ahead */
-	bool has_no_cache;
+	bool has_no_cache, cache_is_busy;
 	unsigned int exports; /* in this process */
 } fake;
 
@@ -276,10 +276,13 @@ struct symbol_cache *symbol_cache_new(size_t bytes)
 	return fake.has_no_cache ? NULL : kept_cache;
 }
 
-void symbol_cache_clear(struct symbol_cache *cache)
+bool symbol_cache_clear(struct symbol_cache *cache)
 {
 	assert_ptr_equal(cache, kept_cache);
+	if (fake.cache_is_busy)
+		return false;
 	fake.cache_clears++;
+	return true;
 }
 
 void symbol_cache_free(struct symbol_cache *cache)
@@ -638,6 +641,29 @@ static void cut_for_hours(void)
 		cut_one(i + 1);
 		assert_int_equal(fake.cache_clears, clears[i]);
 	}
+}
+
+/* It is tried again with each slice. */
+static void cut_with_a_busy_cache(void)
+{
+	expect_ready(0, 0);
+	cut_one(1);
+	fake.seconds += 3600;
+	fake.cache_is_busy = true;
+	cut_one(2);
+	fake.cache_is_busy = false;
+	cut_one(3);
+	assert_int_equal(fake.cache_clears, 1);
+	cut_one(4);
+	assert_int_equal(fake.cache_clears, 1);
+}
+
+static void busy_cache_begins_again_later(void **state)
+{
+	(void)state;
+	sample(cut_with_a_busy_cache);
+	expect_slice(5);
+	expect(REPLY_END, false);
 }
 
 static void cache_begins_again_each_hour(void **state)
@@ -1384,6 +1410,7 @@ int main(void)
 		TEST(cuts_end_a_slice),
 		TEST(without_symbols_none_are_kept),
 		TEST(cache_begins_again_each_hour),
+		TEST(busy_cache_begins_again_later),
 		TEST(missing_cache_is_made_later),
 		TEST(full_recorder_ends_a_slice),
 		TEST(slice_without_samples_has_no_file),

@@ -320,6 +320,43 @@ static void killed_process_costs_the_contents(void **state)
 	expect(&libc, 1, &simple, 1);
 }
 
+static int gate[2];
+
+static int stay(void *arg, const struct source_line *lines, size_t count)
+{
+	(void)arg, (void)lines, (void)count;
+	if (write(gate[1], "", 1) == 1)
+		pause();
+	return 0;
+}
+
+static void stopped_process_is_not_waited_for(void **state)
+{
+	char byte;
+	pid_t pid;
+	int err;
+
+	(void)state;
+	assert_int_equal(pipe(gate), 0);
+	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	pid = fork();
+	if (!pid)
+		_exit(symbol_cache_find(cache, &libc, 1, stay, NULL, &err));
+	assert_int_equal(read(gate[0], &byte, 1), 1);
+	assert_false(is_known(&libc, 1));
+	symbol_cache_add(cache, &libc, 2, &simple, 1);
+	assert_false(symbol_cache_clear(cache));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	await_exit(pid, SIGKILL);
+	assert_false(is_known(&libc, 2));
+	symbol_cache_add(cache, &libc, 2, &simple, 1);
+	expect(&libc, 2, &simple, 1);
+	assert_true(symbol_cache_clear(cache));
+	assert_false(is_known(&libc, 2));
+	close(gate[0]);
+	close(gate[1]);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -336,6 +373,7 @@ int main(void)
 		TEST(what_never_fits_is_left_out),
 		TEST(forked_processes_share_it),
 		TEST(killed_process_costs_the_contents),
+		TEST(stopped_process_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
