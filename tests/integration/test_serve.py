@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from harness import (check, check_equal, check_within, pprof, run, start, temporary_directory, test,
-                     wait_until)
+                     wait_until, workload)
 
 STACKBEAT = "stackbeat"
 PORT = 7079
@@ -153,6 +153,28 @@ def a_crash_of_the_http_process_loses_no_samples():
         check_equal(window.time_nanos + window.duration_nanos, following.time_nanos, "end of a window")
     samples = sum(window.total("samples") for window in windows)
     check(samples >= profile.total("samples") > 0, f"{samples} samples of {profile.total('samples')}")
+
+
+@test
+def kept_symbols_are_those_of_the_first_profile():
+    start(*workload("shares", 10**12))
+    server = Server("-F", 199)
+    seen = []
+    for _ in range(3):
+        profile = server.profile("seconds=1&service=shares")
+        seen.append({})
+        for sample in profile.samples:
+            for frame in sample.frames:
+                seen[-1][frame.file, frame.address] = frame.inlined, frame.source, frame.line
+        names = {frame.function for sample in profile.samples for frame in sample.frames
+                 if os.path.basename(frame.file) == "shares"}
+        check({"leaf_a", "leaf_b", "leaf_c", "main"} <= names, f"functions {names}")
+        check("" not in names, "an address without a function")
+    for later in seen[1:]:
+        common = seen[0].keys() & later.keys()
+        check(len(common) > 20, f"only {len(common)} addresses again")
+        check_equal({key: later[key] for key in common}, {key: seen[0][key] for key in common}, "symbols again")
+    server.stop()
 
 
 @test
