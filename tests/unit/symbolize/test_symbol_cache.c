@@ -159,7 +159,7 @@ static void missing_symbols_are_known(void **state)
 static void each_file_has_its_own(void **state)
 {
 	struct symbol_file others[] = {libc, libc, libc, libc, libc, libc};
-	char build_id[600];
+	char build_id[505];
 
 	(void)state;
 	others[0].device++;
@@ -177,9 +177,13 @@ static void each_file_has_its_own(void **state)
 		expect(&others[i], 1, &line, 1);
 	}
 	expect(&libc, 1, &simple, 1);
-	/* No build ID is that long. */
+	/* Longer ones than any build ID: 511 characters, and 512. */
 	memset(build_id, 'f', sizeof(build_id) - 1);
 	build_id[sizeof(build_id) - 1] = '\0';
+	others[0] = libc;
+	others[0].build_id = build_id + 1;
+	symbol_cache_add(cache, &others[0], 1, &simple, 1);
+	expect(&others[0], 1, &simple, 1);
 	others[0].build_id = build_id;
 	symbol_cache_add(cache, &others[0], 1, &simple, 1);
 	assert_false(is_known(&others[0], 1));
