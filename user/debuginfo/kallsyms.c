@@ -291,6 +291,16 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 	return true;
 }
 
+bool kallsyms_is_bounded(const struct kallsyms *kallsyms, uint64_t address)
+{
+	size_t after = upper_bound(kallsyms->entries, kallsyms->count, sizeof(*kallsyms->entries),
+				   address);
+	const struct entry *entry = kallsyms->entries + after;
+
+	return after && after < kallsyms->count && entry[-1].name != NO_NAME &&
+	       entry->name != NO_NAME && entry->module == entry[-1].module;
+}
+
 bool kallsyms_text(const char *path, uint64_t *address)
 {
 	FILE *stream = fopen(path, "re");

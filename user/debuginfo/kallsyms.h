@@ -45,6 +45,9 @@ void kallsyms_free(struct kallsyms *kallsyms);
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module);
 
+/* Returns whether the function that holds an address ends at another one of its module. */
+bool kallsyms_is_bounded(const struct kallsyms *kallsyms, uint64_t address);
+
 /*
  * Gets the start of the kernel's code (_text) from the file at `path`, which is read up to that
  * symbol only. False if the symbol is missing or hidden.

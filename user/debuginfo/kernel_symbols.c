@@ -12,6 +12,9 @@
 #include "lib/error.h"
 #include "lib/hash.h"
 
+#define CALLS_UNTIL_RETRY 60u
+#define PAGE 4096u
+
 /* Two hashes, with different beginnings: 64 bits. */
 static uint64_t hash_more(uint64_t hash, uint64_t number)
 {
@@ -67,7 +70,8 @@ void kernel_symbols_refresh(struct kernel_symbols *symbols, const char *root)
 	char path[PATH_MAX];
 	struct error ignored;
 
-	if (symbols->table && modules && modules == symbols->modules)
+	if (modules && modules == symbols->modules &&
+	    (symbols->table || ++symbols->calls < CALLS_UNTIL_RETRY))
 		return;
 	kernel_symbols_clear(symbols);
 	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
@@ -87,7 +91,11 @@ bool kernel_symbols_have(const struct kallsyms *table, uint64_t address)
 	const char *name, *module;
 	uint64_t start;
 
+	if (!kallsyms_lookup(table, address, &name, &start, &module))
+		return false;
+	/* Generated code can come right after the pages of a module. */
+	if (address / PAGE != start / PAGE && !kallsyms_is_bounded(table, address))
+		return false;
 	/* As modules, the kernel lists [bpf], [__builtin__ftrace] and [__builtin__kprobes]. */
-	return kallsyms_lookup(table, address, &name, &start, &module) &&
-	       (!module || (strcmp(module, "bpf") && strncmp(module, "__builtin__", 11)));
+	return !module || (strcmp(module, "bpf") && strncmp(module, "__builtin__", 11));
 }

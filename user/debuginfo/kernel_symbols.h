@@ -18,12 +18,15 @@ struct kallsyms;
 /* All zero: none are kept. */
 struct kernel_symbols {
 	struct kallsyms *table; /* NULL: none */
-	uint64_t modules; /* hash of those of the time of the table; private */
+	/* Private: hash of the modules of the last attempt to read it, and calls since then. */
+	uint64_t modules;
+	unsigned int calls;
 };
 
 /*
  * Reads the symbols, unless they are kept and valid. `root` is prepended to /proc and /sys (""
- * except in tests). Where they can't be read, the table is NULL.
+ * except in tests). Where they can't be read, the table is NULL, and they are tried again when the
+ * modules have changed, or at every 60th call.
  */
 void kernel_symbols_refresh(struct kernel_symbols *symbols, const char *root);
 void kernel_symbols_clear(struct kernel_symbols *symbols);

@@ -1093,7 +1093,7 @@ bool mapped_file_identity(const struct mapped_file *file, struct file_identity *
 	const struct file_entry *entry = (const struct file_entry *)file;
 
 	*identity = entry->identity;
-	return entry->announced && identity->inode;
+	return entry->announced && identity->inode && entry->fd >= 0;
 }
 
 uint32_t mapped_file_owner(const struct mapped_file *file)

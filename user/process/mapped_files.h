@@ -213,7 +213,10 @@ const char *mapped_files_save_problem(const struct mapped_files *files);
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id);
 
-/* Gets what the kernel knows a file by. Returns false if that is unknown. */
+/*
+ * Gets what the kernel knows a file by. Returns false if that is unknown, or if the table has no
+ * descriptor of it: what mapped_file_open_candidate() opens may be another one with its build ID.
+ */
 bool mapped_file_identity(const struct mapped_file *file, struct file_identity *identity);
 
 /* Returns the uid of the owner of a file, FILE_UID_ANY if it is unknown. */

@@ -336,7 +336,7 @@ static const char *message_of(struct json_object *reply)
 static void append_reason(struct error *error, const char *reply)
 {
 	struct json_object *json = json_tokener_parse(reply);
-	const char *text = message_of(json) ?: reply;
+	const char *message = message_of(json), *text = message && *message ? message : reply;
 	size_t used = strlen(error->text), length = strcspn(text, "\r\n");
 	const size_t part = REASON_MAX / 2;
 

@@ -313,23 +313,32 @@ static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
 	return st.stx_uid;
 }
 
-/* A file without a build ID could be written to, and stay the same by all else. */
+/*
+ * A file without a build ID could be written to, and stay the same by all else. On a file system
+ * that reports any owner, a user chooses all of the identity but the number of the device, which
+ * another file system can get next.
+ */
 static bool identify(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file)
 {
 	const struct live_source *live = arg;
 	uint32_t segment = source_segment(mapping->source);
+	const struct mapped_file *mapped;
 	struct file_identity identity;
 	bool is_offset;
 
-	if (segment < SEGMENT_FILES || !*mapping->build_id ||
-	    !mapped_file_identity(segment_file(live->files, segment, &is_offset), &identity))
+	if (segment < SEGMENT_FILES || !*mapping->build_id)
+		return false;
+	mapped = segment_file(live->files, segment, &is_offset);
+	if (!mapped_file_identity(mapped, &identity) || mapped_file_owner(mapped) == FILE_UID_ANY)
 		return false;
 	*file = (struct symbol_file){
 		.device = identity.device,
 		.inode = identity.inode,
 		.size = identity.size,
 		.generation = identity.generation,
+		.owner = mapped_file_owner(mapped),
 		.build_id = mapping->build_id,
+		.path = mapping->path,
 	};
 	return true;
 }

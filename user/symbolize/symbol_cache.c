@@ -2,12 +2,14 @@
 #include "symbolize/symbol_cache.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/param.h>
+#include <sys/random.h>
 
 #include "debuginfo/dwarf_lookup.h"
 #include "lib/hash.h"
@@ -16,7 +18,7 @@
 #define BYTES_MIN ((size_t)64 << 10)
 #define BYTES_MAX ((size_t)1 << 30)
 #define BYTES_A_SLOT 128u /* of the cache, for one of each kind */
-#define FILE_SIZE 512u /* of the bytes that identify a file */
+#define FILE_SIZE (PATH_MAX + 512u) /* of the bytes that identify a file */
 #define LOCK_ATTEMPTS 100u
 
 /*
@@ -38,7 +40,6 @@ struct cached_line {
 
 struct entry {
 	uint64_t address;
-	uint32_t hash;
 	offset file;
 	uint32_t has_symbol, count;
 	struct cached_line lines[];
@@ -48,6 +49,8 @@ struct symbol_cache {
 	pthread_mutex_t lock; /* of all else, between processes */
 	uint32_t size; /* of all, in bytes */
 	uint32_t slots; /* of each kind, a power of two */
+	uint32_t
+		seed; /* of the hashes: workers that send the strings know the key of the process */
 	uint32_t used; /* bytes, from the beginning */
 	uint32_t text_count, entry_count;
 	offset contents[]; /* slots of texts, slots of entries; then these */
@@ -144,7 +147,7 @@ static offset *find_text(struct symbol_cache *cache, uint32_t hash, const void *
 /* Sets *place to that of a copy of the bytes. Returns false if there is no room. */
 static bool add_text(struct symbol_cache *cache, const void *bytes, size_t size, offset *place)
 {
-	uint32_t hash = hash_bytes(HASH_START, bytes, size);
+	uint32_t hash = hash_bytes(cache->seed, bytes, size);
 	offset *slot = find_text(cache, hash, bytes, size);
 	struct text *text;
 
@@ -179,16 +182,17 @@ static const char *string_at(struct symbol_cache *cache, offset place)
  */
 static size_t identify(const struct symbol_file *file, char identity[FILE_SIZE])
 {
-	int length = snprintf(identity, FILE_SIZE, "%llx %llx %llx %x %s",
+	int length = snprintf(identity, FILE_SIZE, "%llx %llx %llx %x %x %s %s",
 			      (unsigned long long)file->device, (unsigned long long)file->inode,
-			      (unsigned long long)file->size, file->generation, file->build_id);
+			      (unsigned long long)file->size, file->generation, file->owner,
+			      file->build_id, file->path);
 
 	return length < 0 ? FILE_SIZE : (size_t)length;
 }
 
 static offset *find_entry(struct symbol_cache *cache, offset file, uint64_t address)
 {
-	uint32_t hash = hash_number(hash_number(HASH_START, file), address);
+	uint32_t hash = hash_number(hash_number(cache->seed, file), address);
 	offset *slots = entry_slots(cache);
 	uint32_t slot = hash & (cache->slots - 1);
 
@@ -231,7 +235,7 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 	*err = 0;
 	if (length >= FILE_SIZE || !lock(cache))
 		return false;
-	place = *find_text(cache, hash_bytes(HASH_START, identity, length), identity, length);
+	place = *find_text(cache, hash_bytes(cache->seed, identity, length), identity, length);
 	if (place)
 		place = *find_entry(cache, place, address);
 	if (place && ((struct entry *)at(cache, place))->has_symbol)
@@ -329,6 +333,9 @@ struct symbol_cache *symbol_cache_new(size_t bytes)
 	while (cache->slots <= bytes / BYTES_A_SLOT / 2)
 		cache->slots *= 2;
 	begin(cache);
+	/* Without it, lookups can be made slow, and no more. */
+	if (getrandom(&cache->seed, sizeof(cache->seed), GRND_NONBLOCK) < 0)
+		cache->seed = HASH_START;
 	pthread_mutexattr_init(&attributes);
 	err = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	if (!err)

@@ -5,8 +5,9 @@
  * time; none waits for a process that was stopped within one: nothing is found or added then. A
  * process that is killed there costs the contents, which are all lost when the memory is full, too.
  *
- * A file is the one with its identity, size and build ID: another file that claims the same build
- * ID is another one.
+ * A file is the one with its identity, size, owner, build ID and path: another file that claims the
+ * same build ID is another one, and so is the same file below a path where somebody else may have
+ * put debug files beside it.
  */
 #ifndef STACKBEAT_SYMBOLIZE_SYMBOL_CACHE_H
 #define STACKBEAT_SYMBOLIZE_SYMBOL_CACHE_H
@@ -23,7 +24,8 @@ struct symbol_cache;
 struct symbol_file {
 	uint64_t device, inode, size;
 	uint32_t generation; /* of the inode */
-	const char *build_id;
+	uint32_t owner; /* uid */
+	const char *build_id, *path;
 };
 
 /* As the number of lines: the file has no symbol for the address. */

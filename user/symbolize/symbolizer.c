@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
+#include "debuginfo/dwarf_lookup.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
@@ -217,25 +219,52 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 	struct run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
 
-	if (mapping_job->is_cached)
+	return set_location(run, mapping_job->locations[index], lines, count);
+}
+
+/* Cache */
+
+/* Keeps the lines of a location. An address that was found without a name has none. */
+static void keep_lines(const struct run *run, const struct mapping_job *mapping_job, size_t index)
+{
+	const struct profile *profile = run->profile;
+	const struct profile_location *location =
+		&profile->locations.items[mapping_job->locations[index]];
+	struct source_line lines[INLINE_DEPTH_MAX];
+	size_t count = MIN(location->line_count, INLINE_DEPTH_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_line *line = &profile_lines(profile, location)[i];
+		const struct profile_function *function = &profile->functions.items[line->function];
+
+		lines[i] = (struct source_line){
+			.function = profile_text(profile, function->name),
+			.system_name = profile_text(profile, function->system_name),
+			.file = profile_text(profile, function->file),
+			.line = line->line,
+			.start_line = function->start_line,
+		};
+	}
+	if (count || location->elided)
 		symbol_cache_add(run->source->cache, &mapping_job->file,
 				 mapping_job->addresses[index], lines, count);
-	return set_location(run, mapping_job->locations[index], lines, count);
 }
 
 /* Files of the kernel with debug information are missing in most cases: it is not searched again.
  */
-static void note_missing(void *arg, size_t job, size_t index, bool opened)
+static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool opened)
 {
-	struct run *run = arg;
+	const struct run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
 
-	if (mapping_job->is_cached && (opened || is_kernel(mapping_job)))
+	if (!mapping_job->is_cached)
+		return;
+	if (found)
+		keep_lines(run, mapping_job, index);
+	else if (opened || is_kernel(mapping_job))
 		symbol_cache_add(run->source->cache, &mapping_job->file,
 				 mapping_job->addresses[index], NULL, SYMBOL_CACHE_NONE);
 }
-
-/* Cache */
 
 /* A location whose symbol may be in the cache. */
 struct cached_location {
@@ -384,6 +413,7 @@ static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping
 	mapping_job->file = (struct symbol_file){
 		.inode = mapping_job->start,
 		.build_id = mapping_job->mapping.build_id,
+		.path = mapping_job->mapping.path,
 	};
 	if (mapping_job->is_cached)
 		err = symbolize_by_cache(run, mapping_job);
@@ -475,7 +505,7 @@ static int run_jobs(struct run *run)
 	const struct worker_pool pool = {
 		.options = *run->options,
 		.lines = set_symbols,
-		.missing = note_missing,
+		.ended = keep_symbol,
 		.arg = run,
 	};
 	int err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);

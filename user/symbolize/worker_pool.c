@@ -599,11 +599,12 @@ static void handle_end(const struct batch *batch, struct worker *worker, size_t 
 
 	worker->got_end = size == 0;
 	worker->protocol_error = size > 0;
-	for (size_t i = 0; i < worker->slice.count && worker->got_end && !worker->problems; i++) {
-		if (!worker->received[i] && batch->pool->missing)
-			batch->pool->missing(batch->pool->arg, worker->job,
-					     task->indices[worker->slice.from + i], worker->opened);
-	}
+	if (!worker->got_end || worker->problems || !batch->pool->ended)
+		return;
+	for (size_t i = 0; i < worker->slice.count; i++)
+		batch->pool->ended(batch->pool->arg, worker->job,
+				   task->indices[worker->slice.from + i], worker->received[i],
+				   worker->opened);
 }
 
 static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,

@@ -33,11 +33,11 @@ struct worker_pool {
 	int (*lines)(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count);
 	/*
-	 * Receives an address without a symbol, of a job that came to its end, and without a
-	 * problem. `opened`: the file itself was there. May be NULL.
+	 * Receives each address of a worker that came to its end without a problem, after its
+	 * lines. `found`: it had some; `opened`: the file itself was there. May be NULL.
 	 */
-	void (*missing)(void *arg, size_t job, size_t index, bool opened);
-	void *arg; /* of `lines` and `missing` */
+	void (*ended)(void *arg, size_t job, size_t index, bool found, bool opened);
+	void *arg; /* of `lines` and `ended` */
 };
 
 /* Defaults of the time that a worker may be silent, and may run in total. */

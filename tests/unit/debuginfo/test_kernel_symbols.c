@@ -58,6 +58,7 @@ static void write_symbols(const char *name)
 	snprintf(text, sizeof(text),
 		 "ffffffff81000000 T %s\nffffffff81000100 t second\nffffffff81000200 D _etext\n"
 		 "ffffffffc0000000 t of_module\t[one]\nffffffffc0000100 t _\t[one]\n"
+		 "ffffffffc0004f00 t long\t[two]\nffffffffc0005200 t next\t[two]\n"
 		 "ffffffffc0020000 t bpf_prog_1\t[bpf]\nffffffffc0020040 t bpf_prog_2\t[bpf]\n"
 		 "ffffffffc0030000 t tramp\t[__builtin__ftrace]\n",
 		 name);
@@ -172,8 +173,21 @@ static void are_missing_without_their_files(void **state)
 	write_file("proc/kallsyms", "0000000000000000 T first\n");
 	kernel_symbols_refresh(&symbols, root);
 	assert_null(symbols.table);
-	/* They are tried again. */
+	/* They are tried again later. */
 	write_symbols("first");
+	for (unsigned int i = 0; i < 59; i++) {
+		kernel_symbols_refresh(&symbols, root);
+		assert_null(symbols.table);
+	}
+	kernel_symbols_refresh(&symbols, root);
+	expect_first(&symbols, "first");
+	/* And with other modules. */
+	kernel_symbols_clear(&symbols);
+	write_file("proc/kallsyms", "0000000000000000 T first\n");
+	kernel_symbols_refresh(&symbols, root);
+	assert_null(symbols.table);
+	write_symbols("first");
+	write_file("proc/modules", "");
 	kernel_symbols_refresh(&symbols, root);
 	expect_first(&symbols, "first");
 	/* Modules that are unknown may have changed. */
@@ -193,6 +207,12 @@ static void generated_code_is_not_kept(void **state)
 	assert_true(kernel_symbols_have(symbols.table, TEXT));
 	assert_true(kernel_symbols_have(symbols.table, TEXT + 0x1ff));
 	assert_true(kernel_symbols_have(symbols.table, MODULE + 0xff));
+	/* The last function of a module: nothing shows its end, but its last page. */
+	assert_true(kernel_symbols_have(symbols.table, MODULE + 0xfff));
+	assert_false(kernel_symbols_have(symbols.table, MODULE + 0x1000));
+	/* Another one, which ends at the next. */
+	assert_true(kernel_symbols_have(symbols.table, MODULE + 0x51ff));
+	assert_false(kernel_symbols_have(symbols.table, MODULE + 0x6000));
 	assert_false(kernel_symbols_have(symbols.table, TEXT - 1));
 	assert_false(kernel_symbols_have(symbols.table, TEXT + 0x200));
 	assert_false(kernel_symbols_have(symbols.table, MODULE + 0x20000));

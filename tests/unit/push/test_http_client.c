@@ -691,6 +691,7 @@ static void reasons_are_messages_of_json(void **state)
 	expect_reason(client, "{\"message\":\"cut", "{\"message\":\"cut");
 	expect_reason(client, "[\"message\"]", "[\"message\"]");
 	expect_reason(client, "null", "null");
+	expect_reason(client, "{\"message\":\"\"}", "{\"message\":\"\"}");
 	expect_reason(client, "{\"message\":\"\\u001b[2J\"}", "?[2J");
 	expect_reason(client, "\x1b]0;title\x07", "?]0;title?");
 	free_client(client);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 /* The entries that fit: three quarters of the slots. */
 #define ENTRIES ((uint64_t)SIZE / 128 * 3 / 4)
 
-static const struct symbol_file libc = {1, 2, 3, 4, "c0ffee"};
+static const struct symbol_file libc = {1, 2, 3, 4, 5, "c0ffee", "/lib/libc.so.6"};
 static const struct source_line simple = {.function = "f", .system_name = "f"};
 static struct symbol_cache *cache;
 
@@ -158,8 +159,8 @@ static void missing_symbols_are_known(void **state)
 
 static void each_file_has_its_own(void **state)
 {
-	struct symbol_file others[] = {libc, libc, libc, libc, libc, libc};
-	char build_id[505];
+	struct symbol_file others[] = {libc, libc, libc, libc, libc, libc, libc, libc};
+	char path[PATH_MAX + 496];
 
 	(void)state;
 	others[0].device++;
@@ -168,8 +169,10 @@ static void each_file_has_its_own(void **state)
 	others[3].generation++;
 	others[4].build_id = "c0ffe";
 	others[5].build_id = "";
+	others[6].owner++;
+	others[7].path = "/tmp/libc.so.6";
 	symbol_cache_add(cache, &libc, 1, &simple, 1);
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < 8; i++) {
 		const struct source_line line = {.function = "g", .line = (uint32_t)i};
 
 		assert_false(is_known(&others[i], 1));
@@ -177,14 +180,14 @@ static void each_file_has_its_own(void **state)
 		expect(&others[i], 1, &line, 1);
 	}
 	expect(&libc, 1, &simple, 1);
-	/* Longer ones than any build ID: 511 characters, and 512. */
-	memset(build_id, 'f', sizeof(build_id) - 1);
-	build_id[sizeof(build_id) - 1] = '\0';
+	/* "1 2 3 4 5 c0ffee PATH": one character less than the limit, and the limit. */
+	memset(path, '/', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
 	others[0] = libc;
-	others[0].build_id = build_id + 1;
+	others[0].path = path + 1;
 	symbol_cache_add(cache, &others[0], 1, &simple, 1);
 	expect(&others[0], 1, &simple, 1);
-	others[0].build_id = build_id;
+	others[0].path = path;
 	symbol_cache_add(cache, &others[0], 1, &simple, 1);
 	assert_false(is_known(&others[0], 1));
 }

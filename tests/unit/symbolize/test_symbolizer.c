@@ -356,6 +356,32 @@ static void known_addresses_need_no_file(void **state)
 	cache = NULL;
 }
 
+/* A debug file that can't be read now may be readable the next time. */
+static void symbols_with_a_problem_are_not_kept(void **state)
+{
+	struct address_space *space;
+	uint32_t first;
+
+	(void)state;
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	run("mkdir -p %s", in_sandbox("debug/.build-id/01"));
+	write_text(in_sandbox("debug/.build-id/01/23.debug"), "broken");
+	build("a.so", ".text\n" FUNCTION("first"));
+	for (unsigned int i = 0; i < 2; i++) {
+		begin_again();
+		if (i)
+			spoil("a.so");
+		space = map_known(1, "a.so");
+		first = location_at(space, 0x700008);
+		symbolize();
+		assert_string_not_equal(problem, "");
+		assert_string_equal(name_of(first), i ? "" : "first");
+	}
+	symbol_cache_free(cache);
+	cache = NULL;
+}
+
 /* Its symbols may change where nothing else does. */
 static void files_without_a_build_id_are_not_kept(void **state)
 {
@@ -827,6 +853,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
 		TEST(known_addresses_need_no_file),
+		TEST(symbols_with_a_problem_are_not_kept),
 		TEST(files_without_a_build_id_are_not_kept),
 		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),

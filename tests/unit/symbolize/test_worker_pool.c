@@ -1717,29 +1717,31 @@ static int count_lines(void *arg, size_t job, size_t index, const struct source_
 	return 0;
 }
 
-/* Addresses without a symbol: "INDEX+", or "INDEX-" if the file was not opened. */
-static char missing[16];
+/* Addresses: with "!" if lines were found; else "INDEX+", or "INDEX-" if the file was not opened.
+ */
+static char ended[16];
 
-static void note_missing(void *arg, size_t job, size_t index, bool opened)
+static void note_end(void *arg, size_t job, size_t index, bool found, bool opened)
 {
-	size_t used = strlen(missing);
+	size_t used = strlen(ended);
 
 	(void)arg, (void)job;
-	snprintf(missing + used, sizeof(missing) - used, "%zu%c", index, opened ? '+' : '-');
+	snprintf(ended + used, sizeof(ended) - used, "%zu%s%c", index, found ? "!" : "",
+		 opened ? '+' : '-');
 }
 
 static void each_message_is_checked(void **state)
 {
 	static const struct {
 		size_t calls, lines;
-		const char *missing, *problem;
+		const char *ended, *problem;
 	} valid[VALID_END] = {
-		[VALID_LINE] = {2, 2, "", ""},
-		[VALID_LONGEST_STRING] = {1, 1, "1-", ""},
-		[VALID_MOST_LINES] = {1, INLINE_DEPTH_MAX, "0-", ""},
-		[VALID_NO_LINES] = {1, 0, "0-", ""},
-		[VALID_NO_NAMES] = {1, 1, "1-", ""},
-		[VALID_OPENED] = {1, 1, "0+", ""},
+		[VALID_LINE] = {2, 2, "0!-1!-", ""},
+		[VALID_LONGEST_STRING] = {1, 1, "0!-1-", ""},
+		[VALID_MOST_LINES] = {1, INLINE_DEPTH_MAX, "0-1!-", ""},
+		[VALID_NO_LINES] = {1, 0, "0-1!-", ""},
+		[VALID_NO_NAMES] = {1, 1, "0!-1-", ""},
+		[VALID_OPENED] = {1, 1, "0+1!+", ""},
 		[VALID_PROBLEM] = {0, 0, "", "p"},
 	};
 	const uint64_t addresses[] = {1, 2};
@@ -1749,22 +1751,22 @@ static void each_message_is_checked(void **state)
 
 	(void)state;
 	pool.lines = count_lines;
-	pool.missing = note_missing;
+	pool.ended = note_end;
 	pool.timeout_s = 20;
 	for (uint64_t i = 0; i < SEQUENCE_COUNT; i++) {
 		job.code_start = i;
 		lines_received = line_calls = 0;
-		*missing = '\0';
+		*ended = '\0';
 		assert_int_equal(run_pool(&pool, &job, 1), 0);
 		if (i < VALID_END) {
 			assert_string_equal(results[0].problem, valid[i].problem);
 			assert_int_equal(lines_received, valid[i].lines);
 			assert_int_equal(line_calls, valid[i].calls);
-			assert_string_equal(missing, valid[i].missing);
+			assert_string_equal(ended, valid[i].ended);
 			continue;
 		}
 		/* What is wrong comes after the end there. */
-		assert_string_equal(missing, i == INVALID_AFTER_THE_END ? "0-1-" : "");
+		assert_string_equal(ended, i == INVALID_AFTER_THE_END ? "0-1-" : "");
 		if (!strstr(results[0].problem, "violated the protocol"))
 			fail_msg("sequence %d: \"%s\"", (int)i, results[0].problem);
 		assert_int_equal(line_calls, 0);
