@@ -250,8 +250,7 @@ static void keep_lines(const struct run *run, const struct mapping_job *mapping_
 				 mapping_job->addresses[index], lines, count);
 }
 
-/* Files of the kernel with debug information are missing in most cases: it is not searched again.
- */
+/* The debug files of the kernel are missing on most machines: they are not searched again. */
 static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool opened)
 {
 	const struct run *run = arg;
@@ -279,8 +278,7 @@ static int set_cached(void *arg, const struct source_line *lines, size_t count)
 	return set_location(cached->run, cached->location, lines, count);
 }
 
-/* Sets the symbols that the cache has. The locations that it does not know are wanted, the first.
- */
+/* Sets the symbols that the cache has, and moves the other locations, which are wanted, first. */
 static int symbolize_by_cache(struct run *run, struct mapping_job *mapping_job)
 {
 	int err = 0;
@@ -408,7 +406,7 @@ static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping
 		err = symbolize_by_kallsyms(run, mapping_job, bias);
 	if (err || !*mapping_job->mapping.build_id || !mapping_job->start)
 		return err;
-	/* The build ID is the kernel's own, and a module that is loaded again is elsewhere. */
+	/* The build ID is the kernel's own: another build of a module has another one. */
 	mapping_job->is_cached = run->source->cache;
 	mapping_job->file = (struct symbol_file){
 		.inode = mapping_job->start,
