@@ -248,7 +248,7 @@
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Incremented by every incompatible change of this file. */
-#define STACKBEAT_ABI 6
+#define STACKBEAT_ABI 7
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -355,6 +355,7 @@ struct stackbeat_record {
 #define STACKBEAT_SAMPLE_GOROUTINE (1u << 3) /* its id */
 /* The return address of the go statement that has created it; of the runtime, for the first one. */
 #define STACKBEAT_SAMPLE_GO_CREATOR (1u << 4)
+#define STACKBEAT_SAMPLE_GO_LABELS (1u << 5) /* its labels: a struct stackbeat_go_labels */
 
 /* Why unwinding of a part of a stack stopped. */
 enum stackbeat_unwind_stop {
@@ -430,6 +431,26 @@ struct stackbeat_sample {
 	 */
 	__u64 frames[];
 };
+
+/* Part of the labels is left out: they exceed the limits below, or could not be read. */
+#define STACKBEAT_GO_LABELS_CUT (1u << 0)
+
+/*
+ * The labels of a goroutine (runtime/pprof.SetGoroutineLabels()), in no certain order. Keys and values
+ * are any bytes.
+ */
+struct stackbeat_go_labels {
+	__u32 size; /* bytes of all of it, with padding by zeros to a multiple of 8 */
+	__u16 count; /* number of labels */
+	__u16 flags; /* STACKBEAT_GO_LABELS_CUT */
+	/* For each label: bytes of its key, bytes of its value, the key, the value. */
+	__u8 bytes[];
+};
+
+#define STACKBEAT_GO_LABELS_COUNT_MAX 16u
+#define STACKBEAT_GO_LABELS_SIZE_MAX 512u /* of struct stackbeat_go_labels */
+#define STACKBEAT_GO_LABEL_KEY_MAX 63u /* bytes; a longer key is cut */
+#define STACKBEAT_GO_LABEL_VALUE_MAX 127u /* bytes; a longer value is cut */
 
 /* Registers in the order of their DWARF numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15. */
 #define STACKBEAT_REGISTERS 17u
@@ -738,7 +759,9 @@ enum stackbeat_state {
 
 #define STACKBEAT_GOROUTINE_ID (1u << 0)
 #define STACKBEAT_GOROUTINE_CREATOR (1u << 1)
-#define STACKBEAT_GOROUTINE_ALL (STACKBEAT_GOROUTINE_ID | STACKBEAT_GOROUTINE_CREATOR)
+#define STACKBEAT_GOROUTINE_LABELS (1u << 2)
+#define STACKBEAT_GOROUTINE_ALL                                                                    \
+	(STACKBEAT_GOROUTINE_ID | STACKBEAT_GOROUTINE_CREATOR | STACKBEAT_GOROUTINE_LABELS)
 
 #define STACKBEAT_PART_KERNEL (1u << 0)
 #define STACKBEAT_PART_USER (1u << 1)

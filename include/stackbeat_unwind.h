@@ -23,7 +23,7 @@
 
 #include <linux/types.h>
 
-#define STACKBEAT_UNWIND_MAGIC 0x76626b73u /* "skbv"; another one for each format */
+#define STACKBEAT_UNWIND_MAGIC 0x77626b73u /* "skbw"; another one for each format */
 
 /*
  * Where a Go program keeps the registers of the goroutines that it has left: the structures g and m of
@@ -37,6 +37,9 @@ struct stackbeat_unwind_go {
 	__u16 curg; /* in m: pointer to the g of the goroutine that it runs */
 	__u16 goid; /* in g: its id */
 	__u16 gopc; /* in g: the return address of the go statement that has created it */
+	__u16 labels; /* in g: pointer to its labels; 0: not known */
+	__u16 label_slices; /* to a slice of pairs of strings (from Go 1.24 on); 0: to a map */
+	__u32 reserved; /* 0 */
 };
 
 struct stackbeat_unwind_table {
@@ -178,7 +181,7 @@ static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_tabl
 	__u32 i;
 
 	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC ||
-	    table->flags > STACKBEAT_UNWIND_FRAME_POINTERS ||
+	    table->flags > STACKBEAT_UNWIND_FRAME_POINTERS || table->go.reserved ||
 	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
 	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
 	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||

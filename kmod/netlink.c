@@ -205,7 +205,7 @@ static int sb_read_goroutines(struct genl_info *info, struct sb_settings *settin
 	settings->goroutines = nla_get_u8(info->attrs[STACKBEAT_A_GOROUTINES]);
 	if (!(settings->goroutines & ~STACKBEAT_GOROUTINE_ALL))
 		return 0;
-	sb_set_error(info, STACKBEAT_A_GOROUTINES, "goroutines must be 0 to 3");
+	sb_set_error(info, STACKBEAT_A_GOROUTINES, "goroutines must be 0 to 7");
 	return -ERANGE;
 }
 

@@ -338,13 +338,6 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 /* From this bit of the size of a copy on: what the sample has of its goroutine behind its frames. */
 #define SB_COPY_GOROUTINE_SHIFT 24
 
-/* Writes words of the goroutine behind the frames; the end of a sample has room for them. */
-static noinline void sb_sampler_add_goroutine(u64 *frames, u64 user, u32 wanted, u32 *copy)
-{
-	*copy |= sb_unwind_goroutine(wanted, frames + SB_SHAPE_USER_FRAMES(user))
-		 << SB_COPY_GOROUTINE_SHIFT;
-}
-
 /*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
  * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
@@ -377,8 +370,11 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
 		if (user != SB_UNWIND_TABLE_MISSING) {
 			wanted = READ_ONCE(sampler->session->goroutines);
+			/* The end of a sample has room for it. */
 			if (wanted)
-				sb_sampler_add_goroutine(frames, user, wanted, copy);
+				*copy |= sb_unwind_goroutine(wanted,
+							     frames + SB_SHAPE_USER_FRAMES(user))
+					 << SB_COPY_GOROUTINE_SHIFT;
 			return user;
 		}
 		*copy = READ_ONCE(sampler->session->stack_copy);
@@ -434,6 +430,10 @@ static noinline u32 sb_sampler_extend(struct sb_sampler *sampler, const struct p
 	if (found & STACKBEAT_GOROUTINE_CREATOR) {
 		size += sizeof(u64);
 		sample->record.flags |= STACKBEAT_SAMPLE_GO_CREATOR;
+	}
+	if (found & STACKBEAT_GOROUTINE_LABELS) {
+		size += ((struct stackbeat_go_labels *)((u8 *)sample + size))->size;
+		sample->record.flags |= STACKBEAT_SAMPLE_GO_LABELS;
 	}
 	sample->record.size = size;
 	copy &= (1u << SB_COPY_GOROUTINE_SHIFT) - 1;

@@ -6,6 +6,7 @@
 #include <asm/fsgsbase.h>
 
 #include "compat/compat.h"
+#include "goroutine.h"
 #include "stackbeat_unwind_step.h"
 #include "unwind.h"
 #include "unwind_maps.h"
@@ -616,28 +617,13 @@ u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
 	struct sb_walk *walk = this_cpu_ptr(sb_walks);
 	const struct sb_unwind_table *table = sb_range_go_table(walk->range);
-	const struct stackbeat_unwind_go *go;
-	u32 found = 0;
-	u64 g;
 
 	/* The stack of a goroutine ends in Go. */
 	if (!table)
 		table = sb_range_go_table(walk->other);
 	if (!table)
 		return 0;
-	walk->frame.fs_base = x86_fsbase_read_cpu();
-	go = table->view.go;
-	if (!stackbeat_unwind_goroutine(&walk->frame, go, sb_walk_read, NULL, &g) || !g)
-		return 0;
-	if (wanted & STACKBEAT_GOROUTINE_ID && sb_walk_read(NULL, g + go->goid, words) && *words) {
-		found |= STACKBEAT_GOROUTINE_ID;
-		words++;
-	}
-	/* 0 is no offset of a g: the reader does not know it. */
-	if (wanted & STACKBEAT_GOROUTINE_CREATOR && go->gopc &&
-	    sb_walk_read(NULL, g + go->gopc, words) && *words)
-		found |= STACKBEAT_GOROUTINE_CREATOR;
-	return found;
+	return sb_goroutine_read(table->view.go, x86_fsbase_read_cpu(), wanted, words);
 }
 
 int __init sb_unwind_tables_init(void)

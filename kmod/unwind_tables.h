@@ -23,9 +23,8 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 			  u64 *frames, u64 *frames_end, u64 *hash);
 
 /*
- * Writes what is `wanted` (STACKBEAT_GOROUTINE_*) of the goroutine that the current thread runs, right
- * after its stack was unwound by sb_unwind_user_tables(): a word for each, in the order of the bits.
- * Returns the bits of those that were found; 0: unknown, or none.
+ * As sb_goroutine_read(), for the goroutine that the current thread runs, right after its stack was
+ * unwound by sb_unwind_user_tables(). Returns 0 for other programs.
  */
 u32 sb_unwind_goroutine(u32 wanted, u64 *words);
 

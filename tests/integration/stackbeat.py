@@ -311,7 +311,7 @@ SAMPLE = struct.Struct("=HHIQQIIIIIHHBBHIQQ16s")
 assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_stop user_stop "
-                    "comm kernel user address_space generation hash table_frames goroutine")
+                    "comm kernel user address_space generation hash table_frames goroutine go_labels")
 
 STACK = struct.Struct(f"=HHI{S.REGISTERS}QQ")
 
@@ -359,15 +359,33 @@ def decode(data, decoders):
         at += size
 
 
+def _decode_go_labels(record):
+    """The labels of a goroutine, as pairs of bytes, and whether some are cut."""
+    size, count, flags = struct.unpack_from("=IHH", record)
+    require(size == len(record) <= S.GO_LABELS_SIZE_MAX and count <= S.GO_LABELS_COUNT_MAX and
+            not flags & ~S.GO_LABELS_CUT, "labels", (size, count, flags))
+    labels, at = [], 8
+    for _ in range(count):
+        key, value = record[at:at + 2]
+        require(key <= S.GO_LABEL_KEY_MAX and value <= S.GO_LABEL_VALUE_MAX and at + 2 + key + value <= size,
+                "label", (key, value))
+        labels.append((record[at + 2:at + 2 + key], record[at + 2 + key:at + 2 + key + value]))
+        at += 2 + key + value
+    require(not any(record[at:]) and len(record) - at < 8, "padding of labels", record[at:])
+    return labels, bool(flags)
+
+
 def _decode_sample(record):
     (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_stop,
      user_stop, table_frames, generation, space, stack_hash, comm) = SAMPLE.unpack_from(record)
     goroutine = bool(flags & S.SAMPLE_GOROUTINE)
     words = kernel + user + goroutine + bool(flags & S.SAMPLE_GO_CREATOR)
-    if size != SAMPLE.size + 8 * words:
+    labels = record[SAMPLE.size + 8 * words:]
+    go_labels = _decode_go_labels(labels) if flags & S.SAMPLE_GO_LABELS else None
+    if size != SAMPLE.size + 8 * words + (len(labels) if flags & S.SAMPLE_GO_LABELS else 0):
         raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
     if b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT | S.SAMPLE_STACK | S.SAMPLE_GOROUTINE |
-                                      S.SAMPLE_GO_CREATOR):
+                                      S.SAMPLE_GO_CREATOR | S.SAMPLE_GO_LABELS):
         raise BadRecord(f"flags {flags:#x}, comm {comm}")
     if table_frames > max(user - 1, 0) or (table_frames and flags & S.SAMPLE_STACK):
         raise BadRecord(f"{table_frames} frames of {user} by tables, flags {flags:#x}")
@@ -376,7 +394,7 @@ def _decode_sample(record):
     frames = struct.unpack_from(f"={words}Q", record, SAMPLE.size)
     return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
                   _string(comm), frames[:kernel], frames[kernel:kernel + user], space, generation,
-                  stack_hash, table_frames, frames[kernel + user] if goroutine else 0)
+                  stack_hash, table_frames, frames[kernel + user] if goroutine else 0, go_labels)
 
 
 def _decode_stack(record):

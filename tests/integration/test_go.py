@@ -35,6 +35,11 @@ def stacks_reach_the_root_of_their_goroutine():
           f"none of {len(goroutines)} stacks is of the collector")
 
 
+# Of the ID of a goroutine, or to find that it has no labels; and of one label.
+ID_INSTRUCTIONS = (0, 125)
+NO_LABELS_INSTRUCTIONS = (0, 95)
+LABEL_INSTRUCTIONS = (0, 320)
+
 # By tests/env/vm/build-go: VERSION/NAME.
 PROGRAMS = workload("")[0].parent / "go-programs"
 
@@ -74,12 +79,16 @@ def each_switch_of_stacks():
 
 @exact_test
 def goroutines_have_their_shares():
-    """The share of the samples with the ID of a goroutine, and with its creator, is that of its work."""
+    """The share of the samples with the ID of a goroutine, its creator and its pprof labels is that of its work."""
     found = programs("goshare")
-    for program in {found[0], found[-1]}:
+    for program in found:
         samples, rounds = samples_of_second_run(program, 40, "--labels", "all")
         for label, expected in rounds.items():
             check_shares(program, label, samples, expected)
+        check(not [sample for sample in samples if "go-labels" in sample.labels], f"{program}: labels are cut")
+        forged = sum(sample.values["samples"] for sample in samples if sample.labels.get("go.pid") == "forged")
+        check(forged >= sum(rounds["kind"].values()) and not {"forged"} & {sample.labels["pid"] for sample in samples},
+              f"{program}: {forged} samples have the label pid of the program as go.pid")
 
 
 def check_shares(program, label, samples, rounds):
@@ -95,8 +104,9 @@ def check_shares(program, label, samples, rounds):
                      f"samples of {label} {value} of {program}")
 
 
-def cost_of_sample(process, goroutines):
-    """The mean number of instructions of a sample of a program whose tables another session holds."""
+def cost_of_sample(process, goroutines, has=S.GOROUTINE_ID | S.GOROUTINE_CREATOR | S.GOROUTINE_LABELS):
+    """The mean number of instructions of a sample of a program whose tables another session holds, and which has these
+    STACKBEAT_GOROUTINE_*."""
     with Session(rate=1000, no_jitter=1, budget=S.BUDGET_MAX, watermark=4096, pids=[process.pid],
                  goroutines=goroutines) as session:
         session.start()
@@ -107,24 +117,51 @@ def cost_of_sample(process, goroutines):
         session.poll()
         after = session.stats()
         samples = session.read()
-    flags = {sample.flags & (S.SAMPLE_GOROUTINE | S.SAMPLE_GO_CREATOR) for sample in samples}
-    check((S.SAMPLE_GOROUTINE * (goroutines & 1) | S.SAMPLE_GO_CREATOR * (goroutines >> 1)) in flags,
-          f"flags with {goroutines}: {flags}")
+    flags = {sample.flags // S.SAMPLE_GOROUTINE for sample in samples}
+    check(goroutines & has in flags, f"flags with {goroutines}: {flags}")
     return (after["overhead_ns"] - before["overhead_ns"]) / (after["samples"] - before["samples"])
+
+
+def costs_of_goroutines(program, labels, *goroutines, **options):
+    """cost_of_sample() of a program with so many labels, for each of `goroutines` (STACKBEAT_GOROUTINE_*)."""
+    process = start(str(program), "1000000", labels)
+    recording = Recording("-p", str(process.pid))
+    session = recording.session()
+    recording.wait_for(session, "unwind_tables", 1)
+    costs = [cost_of_sample(process, wanted, **options) for wanted in goroutines]
+    print(f"# {program.parent.name}, {labels} labels: instructions with {goroutines}: {costs}", flush=True)
+    process.kill()
+    process.wait()
+    recording.end()
+    return costs
 
 
 @exact_test
 def words_of_a_goroutine_are_cheap():
-    process = start(str(programs("goshare")[-1]), "1000000")
-    recording = Recording("-p", str(process.pid))
-    session = recording.session()
-    recording.wait_for(session, "unwind_tables", 1)
-    without, by_id, with_creator = [cost_of_sample(process, goroutines) for goroutines in (0, 1, 3)]
-    print(f"# instructions: {without:.0f}, with the ID {by_id:.0f}, and the creator {with_creator:.0f}", flush=True)
-    check_within(with_creator - by_id, (0, 40), "instructions of the creator")
-    process.kill()
-    process.wait()
-    recording.end()
+    program = programs("goshare")[-1]
+    without, by_id, with_creator, with_labels = costs_of_goroutines(program, 1, 0, 1, 3, 4)
+    plain, no_labels = costs_of_goroutines(program, 0, 0, 4, has=0)
+    check_within(by_id - without, ID_INSTRUCTIONS, "instructions of the ID")
+    check_within(with_creator - by_id, (0, 20), "instructions of the creator")
+    check_within(with_labels - without, LABEL_INSTRUCTIONS, "instructions of a label")
+    check_within(no_labels - plain, NO_LABELS_INSTRUCTIONS, "instructions for no labels")
+
+
+@test
+def labels_divide_a_report():
+    """pprof labels are recorded unless they are not wanted; reports divide the time by one of them."""
+    program = programs("goshare")[-1]
+    recording = Recording("-F", 999, command=["sh", "-c", f"{program} 20 >/dev/null; {program} 20 2"])
+    profile = recording.profile()
+    kinds = {sample.labels.get("kind") for sample in profile.samples if sample.labels["comm"] == "goshare"}
+    check({"small", "large"} <= kinds, f"kinds: {kinds}")
+    check(all(sample.labels["pid"] != "forged" for sample in profile.samples), "a program has forged a pid")
+    shown = run("stackbeat", "report", "--tree", "--group", "kind", recording.path).stdout
+    check("small" in shown and "large" in shown, f"report: {shown}")
+    recording = Recording("-F", 999, "--labels", "comm",
+                          command=["sh", "-c", f"{program} 20 >/dev/null; {program} 20"])
+    keys = {key for sample in recording.profile().samples for key in sample.labels}
+    check(keys <= {"comm", "truncated"}, f"labels: {keys}")
 
 
 @test

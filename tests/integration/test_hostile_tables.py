@@ -37,16 +37,17 @@ def start_copy(path, mode):
 
 def random_go(randomness):
     """struct stackbeat_unwind_go: offsets of words near the thread pointer, or anywhere."""
-    return struct.pack("=q7H2x", randomness.choice((randomness.randrange(-512, 512, 8),
+    return struct.pack("=q10H4x", randomness.choice((randomness.randrange(-512, 512, 8),
                                                     randomness.randrange(-1 << 63, 1 << 63))),
-                       *(randomness.randrange(0, 256, 8) for _ in range(7)))
+                       *(randomness.randrange(0, 256, 8) for _ in range(9)), randomness.randrange(2))
 
 
-def sample_with(directory, number, change, go=bytes(24)):
+def sample_with(directory, number, change, go=bytes(32)):
     """Samples a program with its table changed by `change`."""
     process = start_copy(directory / f"program-{number}", ("sort", "signal", "altstack")[number % 3])
     table = compile_table(process.args[0])
-    with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=1024 * (number % 2)) as session:
+    with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=1024 * (number % 2),
+                 goroutines=S.GOROUTINE_ID | S.GOROUTINE_CREATOR | S.GOROUTINE_LABELS) as session:
         session.start()
         spaces = set_tables(session, process, without=["program-"])
         file_id = next(file_id for file_id, file in spaces.files.items()

@@ -247,7 +247,7 @@ def large_table_lets_other_threads_run():
     """The module copies and checks 56 MB in parts, also where the kernel does not preempt itself."""
     blocks = 14_000_000
     size = HEADER.size + RULE.size + 4 * (blocks + 1) + 3
-    table = (HEADER.pack(0x76626b73, size + -size % 8, 0x1000, blocks, 1, 1, 0, bytes(24))
+    table = (HEADER.pack(0x77626b73, size + -size % 8, 0x1000, blocks, 1, 1, 0, bytes(32))
              + RULE.pack(8, S.REGISTER_RSP << 4 | 3, 0, 0, 0) + bytes(4) + b"\1\0\0\0" * blocks
              + bytes(3 + -size % 8))
     process = start_copy(temporary_directory(), "large")

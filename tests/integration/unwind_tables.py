@@ -10,16 +10,16 @@ from harness import wait_until, workload
 from stackbeat import FILE_VDSO
 
 
-HEADER = struct.Struct("=IIQIIII24s")  # struct stackbeat_unwind_table
+HEADER = struct.Struct("=IIQIIII32s")  # struct stackbeat_unwind_table
 RULE = struct.Struct("=iBBbb")  # struct stackbeat_unwind_rule
 
 
 def pack_table(first, blocks, row_rules, row_starts, rules, **changes):
     """A table; `changes`: other values of header fields."""
     size = HEADER.size + RULE.size * len(rules) + 4 * len(blocks) + 3 * len(row_rules)
-    fields = {"magic": 0x76626b73, "size": (size + 7) & ~7, "start": first,
+    fields = {"magic": 0x77626b73, "size": (size + 7) & ~7, "start": first,
               "block_count": len(blocks) - 1, "row_count": len(row_rules),
-              "rule_count": len(rules), "flags": 0, "go": bytes(24), **changes}
+              "rule_count": len(rules), "flags": 0, "go": bytes(32), **changes}
     packed = (HEADER.pack(*fields.values()) + b"".join(RULE.pack(*rule) for rule in rules)
               + struct.pack(f"={len(blocks)}I{len(row_rules)}H", *blocks, *row_rules)
               + bytes(row_starts))

@@ -13,8 +13,9 @@
 
 union any_sample {
 	struct stackbeat_sample sample;
-	/* With the words of a goroutine. */
-	uint8_t bytes[sizeof(struct stackbeat_sample) + (SAMPLE_FRAMES_MAX + 2) * sizeof(uint64_t)];
+	/* With the words of a goroutine, and its labels. */
+	uint8_t bytes[sizeof(struct stackbeat_sample) + (SAMPLE_FRAMES_MAX + 2) * sizeof(uint64_t) +
+		      STACKBEAT_GO_LABELS_SIZE_MAX];
 };
 
 /* Makes a user-mode sample without frames yet, of weight 1 ms. */
@@ -48,6 +49,30 @@ static inline void sample_user(struct stackbeat_sample *sample, uint64_t address
 {
 	sample->frames[sample->kernel_frames + sample->user_frames++] = address;
 	sample->record.size += sizeof(address);
+}
+
+/*
+ * Adds a label of the sample's goroutine, behind all frames and the words of the goroutine. The
+ * record of the labels has at least one label then.
+ */
+static inline void sample_go_label(struct stackbeat_sample *sample, const char *key,
+				   const char *value)
+{
+	const uint32_t words = sample->kernel_frames + sample->user_frames +
+			       !!(sample->record.flags & STACKBEAT_SAMPLE_GOROUTINE) +
+			       !!(sample->record.flags & STACKBEAT_SAMPLE_GO_CREATOR);
+	struct stackbeat_go_labels *labels = (void *)(sample->frames + words);
+	uint8_t *to = labels->bytes;
+
+	sample->record.flags |= STACKBEAT_SAMPLE_GO_LABELS;
+	for (uint32_t i = 0; i < labels->count; i++)
+		to += 2u + to[0] + to[1];
+	*to++ = (uint8_t)strlen(key);
+	*to++ = (uint8_t)strlen(value);
+	to = (uint8_t *)stpcpy(stpcpy((char *)to, key), value);
+	labels->count++;
+	labels->size = (uint32_t)(to - (uint8_t *)labels + 7) / 8 * 8;
+	sample->record.size = (uint32_t)(sizeof(*sample) + words * sizeof(uint64_t) + labels->size);
 }
 
 #endif

@@ -64,7 +64,7 @@ static const struct cli_option record_options[] = {
 	{'d', "duration", "SEC", "stop after this many seconds"},
 	{OPTION_LABELS, "labels", "LIST",
 	 "labels of the samples: all, none, or some of comm, thread, pid, tid, goroutine, "
-	 "go-creator, cpu, cgroup, container, truncated (default: all but tid, goroutine, "
+	 "go-creator, go-labels, cpu, cgroup, container, truncated (default: all but tid, goroutine, "
 	 "go-creator and cpu)"},
 	{OPTION_LABEL, "label", "KEY=VALUE", "add this label to every sample; repeatable"},
 	{OPTION_SAVE_BINARIES, "save-binaries", "DIR",

@@ -22,7 +22,7 @@
 #include <wmmintrin.h>
 #endif
 
-#define FINGERPRINT_WORDS_MAX 1184
+#define FINGERPRINT_WORDS_MAX 1248
 
 /* 128 bits, in two words. */
 typedef uint64_t fingerprint __attribute__((vector_size(16)));

@@ -9,6 +9,7 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/profile.h"
+#include "session/go_labels.h"
 
 #define LOCATION_UNIT "location"
 #define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */
@@ -20,6 +21,7 @@ static const char *const names[LABEL_COUNT] = {
 	[LABEL_TID] = "tid",
 	[LABEL_GOROUTINE] = "goroutine",
 	[LABEL_GO_CREATOR] = LABEL_GO_CREATOR_KEY,
+	[LABEL_GO_LABELS] = LABEL_GO_LABELS_KEY,
 	[LABEL_CPU] = "cpu",
 	[LABEL_CGROUP] = "cgroup",
 	[LABEL_CONTAINER] = "container",
@@ -77,7 +79,8 @@ int labels_choose(struct labels *labels, const char *list, struct error *error)
 			return error_set(
 				error, EINVAL,
 				"--labels: '%.*s' is none of comm, thread, pid, tid, goroutine, "
-				"go-creator, cpu, cgroup, container and truncated, nor is all "
+				"go-creator, go-labels, cpu, cgroup, container and truncated, nor "
+				"is all "
 				"'all' or 'none'",
 				(int)length, list);
 		chosen |= LABEL_SET(label);
@@ -95,7 +98,18 @@ uint8_t labels_of_goroutines(const struct labels *labels)
 		parts |= STACKBEAT_GOROUTINE_ID;
 	if (is_chosen(labels->chosen, LABEL_GO_CREATOR))
 		parts |= STACKBEAT_GOROUTINE_CREATOR;
+	if (is_chosen(labels->chosen, LABEL_GO_LABELS))
+		parts |= STACKBEAT_GOROUTINE_LABELS;
 	return parts;
+}
+
+bool labels_have_added(const struct labels *labels, const char *key)
+{
+	for (size_t i = 0; i < labels->added_count; i++) {
+		if (!strcmp(labels->added[i].key, key))
+			return true;
+	}
+	return false;
 }
 
 static int check_key(const struct labels *labels, const char *key, struct error *error)
@@ -107,10 +121,8 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL,
 				 "--label: '%s': " RESERVED_PREFIX " is reserved by pprof", key);
-	for (size_t i = 0; i < labels->added_count; i++) {
-		if (!strcmp(labels->added[i].key, key))
-			return error_set(error, EINVAL, "--label: '%s' is given twice", key);
-	}
+	if (labels_have_added(labels, key))
+		return error_set(error, EINVAL, "--label: '%s' is given twice", key);
 	return 0;
 }
 
@@ -176,6 +188,19 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 		       strnlen(sample->comm, sizeof(origin->thread) - 1));
 }
 
+const struct stackbeat_go_labels *label_go_labels(uint32_t chosen,
+						  const struct stackbeat_sample *sample)
+{
+	const __u64 *word = sample->frames + sample->kernel_frames + sample->user_frames;
+
+	if (!is_chosen(chosen, LABEL_GO_LABELS) ||
+	    !(sample->record.flags & STACKBEAT_SAMPLE_GO_LABELS))
+		return NULL;
+	word += !!(sample->record.flags & STACKBEAT_SAMPLE_GOROUTINE);
+	word += !!(sample->record.flags & STACKBEAT_SAMPLE_GO_CREATOR);
+	return (const struct stackbeat_go_labels *)word;
+}
+
 static void add_string(struct label_values *values, const char *key, const char *text)
 {
 	if (*text)
@@ -187,6 +212,48 @@ static void add_number(struct label_values *values, const char *key, int64_t num
 	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
 		(struct label_value){.key = key, .number = number, .unit = key};
+}
+
+/* Appends a string of any bytes to the text of `values`. Returns the string. */
+static char *append_text(struct label_values *values, size_t *used, const char *bytes, size_t size)
+{
+	char *text = values->go_labels + *used;
+
+	memcpy(text, bytes, size);
+	text[size] = '\0';
+	for (char *nul = text; (nul = memchr(nul, '\0', size - (size_t)(nul - text)));)
+		*nul = '?';
+	utf8_sanitize(text);
+	*used += size + 1;
+	return text;
+}
+
+/* A program must not pass off its labels as those of stackbeat, of pprof, or of the user. */
+static bool has_other_meaning(const struct labels *labels, const char *key)
+{
+	return label_of_key(key) != LABEL_OTHER || labels_have_added(labels, key) ||
+	       !strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX));
+}
+
+static void add_go_labels(const struct labels *labels, const struct stackbeat_go_labels *from,
+			  struct label_values *values)
+{
+	const size_t prefix = strlen(GO_LABEL_PREFIX);
+	size_t at = 0, used = 0;
+	struct go_label label;
+	char *key;
+
+	if (from->flags & STACKBEAT_GO_LABELS_CUT)
+		add_string(values, names[LABEL_GO_LABELS], GO_LABELS_CUT);
+	for (unsigned int i = 0; i < from->count && go_labels_next(from, &at, &label); i++) {
+		key = append_text(values, &used, label.key, label.key_size);
+		if (has_other_meaning(labels, key)) {
+			memmove(key + prefix, key, label.key_size + 1u);
+			memcpy(key, GO_LABEL_PREFIX, prefix);
+			used += prefix;
+		}
+		add_string(values, key, append_text(values, &used, label.value, label.value_size));
+	}
 }
 
 static const char *comm_of(const struct label_origin *origin, const struct label_process *process)
@@ -225,6 +292,8 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_string(values, labels->added[i].key, labels->added[i].value);
+	if (process->go_labels)
+		add_go_labels(labels, process->go_labels, values);
 }
 
 void label_set_go_creator(struct label_value *value, uint32_t location)

@@ -21,6 +21,7 @@ enum label {
 	LABEL_TID,
 	LABEL_GOROUTINE, /* id of the goroutine of a Go program */
 	LABEL_GO_CREATOR, /* function that has created it */
+	LABEL_GO_LABELS, /* those that the program has given it; its key: whether they are cut */
 	LABEL_CPU,
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
@@ -32,6 +33,9 @@ enum label {
 
 #define LABEL_TRUNCATED_KEY "truncated"
 #define LABEL_GO_CREATOR_KEY "go-creator"
+#define LABEL_GO_LABELS_KEY "go-labels"
+#define GO_LABELS_CUT "cut" /* value of LABEL_GO_LABELS: some are missing, or not whole */
+#define GO_LABEL_PREFIX "go." /* of a label of a program whose key has another meaning */
 #define LABEL_MERGED_KEY "merged"
 /* Values of LABEL_MERGED: labels alone, or frames, too. */
 #define MERGED_LABELS "labels"
@@ -47,7 +51,10 @@ enum label {
 #define LABELS_ADDED_MAX 16
 #define LABEL_KEY_SIZE 64 /* bytes of an added key, with its NUL */
 /* Labels of a sample, at most: with LABEL_MERGED, and the process id in its namespace. */
-#define LABELS_MAX (LABEL_COUNT + 2 + LABELS_ADDED_MAX)
+#define LABELS_MAX (LABEL_COUNT + 2 + LABELS_ADDED_MAX + STACKBEAT_GO_LABELS_COUNT_MAX)
+/* Bytes of the strings of a goroutine's labels, each with its NUL. */
+#define GO_LABELS_TEXT_SIZE                                                                        \
+	(STACKBEAT_GO_LABELS_SIZE_MAX + STACKBEAT_GO_LABELS_COUNT_MAX * sizeof(GO_LABEL_PREFIX))
 
 /* The labels that a user has chosen. */
 struct labels {
@@ -78,6 +85,9 @@ int labels_add(struct labels *labels, const char *string, struct error *error);
 /* Returns the label with a key, or LABEL_OTHER. LABEL_PID has two keys: "pid" and "nspid". */
 enum label label_of_key(const char *key);
 
+/* Whether labels_add() has added a label with this key. */
+bool labels_have_added(const struct labels *labels, const char *key);
+
 /* The origin of a sample. Members that no chosen label needs are 0 and "". */
 struct label_origin {
 	uint32_t pid, tid, cpu;
@@ -93,11 +103,16 @@ struct label_process {
 	const char *cgroup_path; /* "": none or unknown */
 	uint32_t ns_pid; /* in its own pid namespace; 0: unknown */
 	const char *truncated; /* why the stack is truncated; "": it is complete */
+	const struct stackbeat_go_labels *go_labels; /* of the goroutine; NULL: none */
 };
 
 /* Sets `origin` for a sample. `process_comm`: the `comm` of struct label_process. */
 void label_origin(uint32_t chosen, const char *process_comm, const struct stackbeat_sample *sample,
 		  struct label_origin *origin);
+
+/* Returns the labels of the goroutine of a sample if they are chosen; NULL: none. */
+const struct stackbeat_go_labels *label_go_labels(uint32_t chosen,
+						  const struct stackbeat_sample *sample);
 
 /* A label with a string, or with a number if `text` is NULL. */
 struct label_value {
@@ -111,6 +126,7 @@ struct label_values {
 	struct label_value items[LABELS_MAX];
 	size_t count;
 	char container[CONTAINER_ID_SIZE]; /* a value of `items` */
+	char go_labels[GO_LABELS_TEXT_SIZE]; /* keys and values of `items` */
 };
 
 /*

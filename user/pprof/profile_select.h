@@ -14,7 +14,9 @@ struct profile_selection {
 	const char *container; /* value of the label */
 	const char *cgroup; /* this control group, and those below it */
 	int64_t pid;
-	/* LABEL_SET()s that stay, see labels.h; labels that are not stackbeat's stay in any case.
+	/*
+	 * LABEL_SET()s that stay, see labels.h; with LABEL_GO_LABELS all labels that are not
+	 * stackbeat's: their keys don't distinguish them.
 	 */
 	uint32_t labels;
 	bool without_symbols; /* addresses alone */

@@ -332,7 +332,8 @@ static int bound_memory(struct collector *collector)
 		 * must not cost all stacks.
 		 */
 		room = others < half ? (half - others) / 2 : 0;
-		err = window_reduce(&collector->window, MAX(room, collector->memory / 8));
+		err = window_reduce(&collector->window, collector->labels,
+				    MAX(room, collector->memory / 8));
 	}
 	/* Nor if there was nothing to merge. */
 	collector->bound_at = used_memory(collector) + collector->memory / 16;

@@ -13,9 +13,9 @@
 #define SETS_BITS 14
 #define SETS (1u << SETS_BITS)
 #define WAYS 4
-#define GOROUTINE_WORDS 2
-/* Bytes of one sample, with the words of a goroutine: a record may be larger than its frames need.
- */
+/* The id of a goroutine, its creator and its labels. */
+#define GOROUTINE_WORDS (2 + STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t))
+/* Bytes of one sample: a record may be larger than its frames need. */
 #define SAMPLE_SIZE_MAX                                                                            \
 	(sizeof(struct stackbeat_sample) +                                                         \
 	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + GOROUTINE_WORDS) *             \

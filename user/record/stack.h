@@ -22,10 +22,11 @@ struct stack {
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop; /* enum stackbeat_unwind_stop */
 	uint8_t user_stop; /* the same, or TRUNCATION_STOP_* */
-	uint16_t flags; /* STACKBEAT_SAMPLE_*, but for STACKBEAT_SAMPLE_STACK */
+	uint16_t flags; /* STACKBEAT_SAMPLE_KERNEL, _COMPAT */
 	uint16_t table_frames; /* user frames that an unwind table has found */
 	bool is_copy; /* the user frames are those of a copy of the stack, see stack_copies.h */
 	bool has_go_creator;
+	uint16_t go_label_words; /* size of the labels of the goroutine; 0: none */
 	/* Of the table. */
 	uint32_t hash;
 	uint32_t index;
@@ -35,7 +36,7 @@ struct stack {
 	 * Kernel, then user frames, leaf first. Return addresses are decremented by 1, so that
 	 * they lie in the call. A user frame is an offset in its segment, see stack_segments().
 	 * With has_go_creator, the go statement that has created the goroutine follows, as if it
-	 * were a user frame.
+	 * were a user frame. Then the labels of the goroutine (struct stackbeat_go_labels).
 	 */
 	uint64_t frames[];
 };
@@ -46,10 +47,20 @@ static inline size_t stack_user_places(const struct stack *stack)
 	return (size_t)stack->user_frames + stack->has_go_creator;
 }
 
+/* The labels of the goroutine, sorted (session/go_labels.h); NULL: none. */
+static inline const struct stackbeat_go_labels *stack_go_labels(const struct stack *stack)
+{
+	return stack->go_label_words
+		       ? (const struct stackbeat_go_labels *)(stack->frames + stack->kernel_frames +
+							      stack_user_places(stack))
+		       : NULL;
+}
+
 /* The segments (see process/address_space.h) of the user frames, and of the go statement. */
 static inline const uint32_t *stack_segments(const struct stack *stack)
 {
-	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack_user_places(stack));
+	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack_user_places(stack) +
+				  stack->go_label_words);
 }
 
 /* Returns the bytes of a stack. */
@@ -57,7 +68,8 @@ static inline size_t stack_size(const struct stack *stack)
 {
 	const size_t places = stack_user_places(stack);
 
-	return sizeof(*stack) + (stack->kernel_frames + places) * sizeof(uint64_t) +
+	return sizeof(*stack) +
+	       (stack->kernel_frames + places + stack->go_label_words) * sizeof(uint64_t) +
 	       places * sizeof(uint32_t);
 }
 

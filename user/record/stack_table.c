@@ -14,18 +14,20 @@
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
+#include "session/go_labels.h"
 
 #define NO_STACK UINT32_MAX
 
 /* Words of a hashed stack before its frames: see hash_sample(). */
 #define HEAD_WORDS 2
 #define ORIGIN_WORDS (sizeof(struct label_origin) / sizeof(uint64_t))
+#define GO_LABELS_WORDS (STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t))
 
 _Static_assert(sizeof(struct label_origin) == ORIGIN_WORDS * sizeof(uint64_t) &&
 		       (HEAD_WORDS + ORIGIN_WORDS) % 2 == 0,
 	       "fingerprints are of pairs of words");
 _Static_assert(HEAD_WORDS + ORIGIN_WORDS + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX +
-			       1 <=
+			       1 + GO_LABELS_WORDS <=
 		       FINGERPRINT_WORDS_MAX,
 	       "the key is long enough for the deepest stack");
 
@@ -38,7 +40,9 @@ struct resolved_sample {
 	uint16_t user_frames, table_frames;
 	uint8_t user_stop;
 	bool is_copy, has_go_creator;
-	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + 1];
+	uint16_t go_label_words;
+	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + 1 +
+			GO_LABELS_WORDS];
 	uint32_t segments[STACKBEAT_USER_FRAMES_MAX + 1];
 };
 
@@ -128,6 +132,12 @@ static size_t frame_count(const struct resolved_sample *resolved)
 	return resolved->sample->kernel_frames + user_places(resolved);
 }
 
+/* The words of `frames`: with the labels of the goroutine. */
+static size_t word_count(const struct resolved_sample *resolved)
+{
+	return frame_count(resolved) + resolved->go_label_words;
+}
+
 /*
  * Sets the addresses by which the frames are symbolized. A return address lies behind its call,
  * maybe in the next line, function or mapping. The interrupted address and the one at which the
@@ -209,6 +219,15 @@ static void resolve_go_creator(struct resolved_sample *resolved, const struct ma
 	resolved->has_go_creator = *segment >= SEGMENT_FILES;
 }
 
+static void add_go_labels(struct resolved_sample *resolved, uint32_t chosen)
+{
+	const struct stackbeat_go_labels *labels = label_go_labels(chosen, resolved->sample);
+	void *to = resolved->frames + frame_count(resolved);
+
+	resolved->go_label_words =
+		labels ? (uint16_t)(go_labels_sort(labels, to) / sizeof(uint64_t)) : 0;
+}
+
 /*
  * Keyed, as sampled programs choose their frames. The address space is included: many processes
  * may have the same stack.
@@ -218,7 +237,7 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	const uint64_t head[] = {
-		(uintptr_t)resolved->space,
+		(uintptr_t)resolved->space ^ (uint64_t)resolved->go_label_words << 56,
 		(uint64_t)resolved->table_frames << 48 | (uint64_t)resolved->is_copy << 47 |
 			(uint64_t)resolved->has_go_creator << 46 |
 			(uint64_t)sample->kernel_frames << 32 |
@@ -230,16 +249,18 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	sum = fingerprint_add(key, sum, 0, head, HEAD_WORDS);
 	sum = fingerprint_add(key, sum, HEAD_WORDS, &resolved->origin, ORIGIN_WORDS);
 	sum = fingerprint_add(key, sum, HEAD_WORDS + ORIGIN_WORDS, resolved->frames,
-			      frame_count(resolved));
+			      word_count(resolved));
 	return hash_bytes(HASH_START, &sum, sizeof(sum));
 }
 
-_Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 14, "the fields of hash_sample() fit");
+_Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 14 && GO_LABELS_WORDS < 1 << 8,
+	       "the fields of hash_sample() fit");
 
-/* A sample and one without the copy of its stack, or with one, may have the same stack. */
+/* Flags that say only what the record has besides, do not distinguish stacks. */
 static uint16_t stack_flags(const struct stackbeat_sample *sample)
 {
-	return sample->record.flags & ~STACKBEAT_SAMPLE_STACK;
+	return sample->record.flags & ~(STACKBEAT_SAMPLE_STACK | STACKBEAT_SAMPLE_GOROUTINE |
+					STACKBEAT_SAMPLE_GO_CREATOR | STACKBEAT_SAMPLE_GO_LABELS);
 }
 
 static bool stack_equals(const void *context, uint32_t index, const void *key)
@@ -255,9 +276,10 @@ static bool stack_equals(const void *context, uint32_t index, const void *key)
 	       stack->table_frames == resolved->table_frames &&
 	       stack->is_copy == resolved->is_copy &&
 	       stack->has_go_creator == resolved->has_go_creator &&
+	       stack->go_label_words == resolved->go_label_words &&
 	       !memcmp(&stack->origin, &resolved->origin, sizeof(resolved->origin)) &&
 	       !memcmp(stack->frames, resolved->frames,
-		       frame_count(resolved) * sizeof(stack->frames[0])) &&
+		       word_count(resolved) * sizeof(stack->frames[0])) &&
 	       !memcmp(stack_segments(stack), resolved->segments,
 		       user_places(resolved) * sizeof(resolved->segments[0]));
 }
@@ -309,7 +331,7 @@ static void link_to_space(struct stack_table *table, struct stack *stack)
 static struct stack *new_stack(const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
-	size_t size = frame_count(resolved) * sizeof(sample->frames[0]);
+	size_t size = word_count(resolved) * sizeof(sample->frames[0]);
 	size_t segments_size = user_places(resolved) * sizeof(resolved->segments[0]);
 	struct stack *stack = malloc(sizeof(*stack) + size + segments_size);
 
@@ -326,6 +348,7 @@ static struct stack *new_stack(const struct resolved_sample *resolved)
 	stack->table_frames = resolved->table_frames;
 	stack->is_copy = resolved->is_copy;
 	stack->has_go_creator = resolved->has_go_creator;
+	stack->go_label_words = resolved->go_label_words;
 	stack->flags = stack_flags(sample);
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
@@ -420,6 +443,7 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
 	resolve_go_creator(resolved, view);
+	add_go_labels(resolved, table->labels);
 	resolved->hash = hash_sample(&table->key, resolved);
 	stack = find_stack(table, resolved);
 	if (!stack) {

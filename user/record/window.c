@@ -156,6 +156,7 @@ static uint32_t add_labels(struct window *window, const struct labels *labels,
 		.comm = address_space_comm(stack->space),
 		.cgroup_path = address_space_cgroup_path(stack->space),
 		.ns_pid = address_space_ns_pid(stack->space),
+		.go_labels = stack_go_labels(stack),
 	};
 	struct labels with_truncated = *labels;
 	struct label_values values;
@@ -217,6 +218,7 @@ enum loss { LOSS_NOTHING, LOSS_THREAD, LOSS_CALLERS, LOSS_LABELS, LOSS_STACK, LO
 struct reduction {
 	struct profile *into;
 	const struct profile *from;
+	const struct labels *labels;
 	struct profile_translation translation;
 };
 
@@ -253,7 +255,7 @@ static uint32_t reduce_stack(struct reduction *reduction, uint32_t stack, enum l
 	return profile_stack(reduction->into, locations, depth);
 }
 
-static bool loses_label(const char *key, enum loss loss)
+static bool loses_label(const struct labels *labels, const char *key, enum loss loss)
 {
 	switch (label_of_key(key)) {
 	case LABEL_PID:
@@ -261,6 +263,7 @@ static bool loses_label(const char *key, enum loss loss)
 	case LABEL_THREAD:
 	case LABEL_GOROUTINE:
 	case LABEL_GO_CREATOR:
+	case LABEL_GO_LABELS:
 	case LABEL_CPU:
 		return loss >= LOSS_THREAD;
 	case LABEL_TRUNCATED:
@@ -273,7 +276,8 @@ static bool loses_label(const char *key, enum loss loss)
 	case LABEL_MERGED:
 		return loss >= LOSS_CALLERS;
 	default:
-		return false;
+		/* A label of a goroutine, or one that all samples have. */
+		return loss >= LOSS_THREAD && !labels_have_added(labels, key);
 	}
 }
 
@@ -308,7 +312,7 @@ static uint32_t reduce_labels(struct reduction *reduction, uint32_t label_set, e
 		const struct profile_label *label = &reduction->from->labels.items[from[i]];
 		const char *key = profile_text(reduction->from, label->key);
 
-		if (!loses_label(key, loss))
+		if (!loses_label(reduction->labels, key, loss))
 			set[count++] = translate_label(reduction, from[i]);
 	}
 	if (lost_callers || count < sequence->count) {
@@ -357,11 +361,11 @@ static int hold_files(struct window *window)
  * Makes a copy of a window's stacks: samples of at most the weight `light` lose `loss`, the others
  * one level less. Returns 0 or -ENOMEM.
  */
-static int reduce_profile(const struct window *window, enum loss loss, int64_t light,
-			  struct window *into)
+static int reduce_profile(const struct window *window, const struct labels *labels, enum loss loss,
+			  int64_t light, struct window *into)
 {
 	const struct profile *from = window->profile;
-	struct reduction reduction = {.from = from};
+	struct reduction reduction = {.from = from, .labels = labels};
 	int err = window_init(into, window->files);
 
 	if (!err) {
@@ -412,7 +416,7 @@ static int64_t *sort_weights(const struct profile *profile)
 	return weights;
 }
 
-int window_reduce(struct window *window, size_t bytes)
+int window_reduce(struct window *window, const struct labels *labels, size_t bytes)
 {
 	const size_t count = window->profile->samples.count;
 	int64_t *weights = sort_weights(window->profile);
@@ -426,7 +430,7 @@ int window_reduce(struct window *window, size_t bytes)
 
 		if (window_bytes(window) <= bytes)
 			break;
-		err = reduce_profile(window, LOSS_THREAD + step / 4, light, &reduced);
+		err = reduce_profile(window, labels, LOSS_THREAD + step / 4, light, &reduced);
 		if (err)
 			break;
 		window->merged_stacks +=

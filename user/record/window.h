@@ -71,12 +71,13 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 /*
  * Merges the lightest samples until the window takes at most `bytes`, as far as that is possible.
  * Sums stay exact. A sample first loses the labels of its thread (pid, nspid, tid, thread, cpu,
- * those of its goroutine), then all frames but the leaf, which gets a caller in SEGMENT_MERGED,
- * then all labels of the process, then its leaf. It gets the label "merged": MERGED_LABELS or
- * MERGED_CALLERS. Takes as much memory meanwhile as the window. Returns 0 or -ENOMEM: then the
- * window is valid, but may be larger.
+ * those of its goroutine and those that the program has given it: keys that are neither
+ * stackbeat's nor added by `labels`), then all frames but the leaf, which gets a caller in
+ * SEGMENT_MERGED, then all labels of the process, then its leaf. It gets the label "merged":
+ * MERGED_LABELS or MERGED_CALLERS. Takes as much memory meanwhile as the window. Returns 0 or
+ * -ENOMEM: then the window is valid, but may be larger.
  */
-int window_reduce(struct window *window, size_t bytes);
+int window_reduce(struct window *window, const struct labels *labels, size_t bytes);
 
 /* Counts what window_reduce() has merged in a window. */
 void window_count_merged(const struct window *window, struct window_merged *merged);

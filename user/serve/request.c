@@ -315,6 +315,8 @@ static int check_allowed(const struct request *request, enum request_purpose pur
 
 int request_check(struct request *request, enum request_purpose purpose, struct error *error)
 {
+	enum label group;
+
 	if (check_allowed(request, purpose, error))
 		return -EINVAL;
 	if (request->from_us >= request->until_us)
@@ -324,8 +326,11 @@ int request_check(struct request *request, enum request_purpose purpose, struct 
 	if (request->group && request->format != REQUEST_FLAMEGRAPH)
 		return error_set(error, EINVAL, "group: with format=flamegraph only");
 	/* A label that samples are grouped by is to be kept. */
-	if (request->group && label_of_key(request->group) < LABEL_COUNT)
-		request->selection.labels |= LABEL_SET(label_of_key(request->group));
+	group = request->group ? label_of_key(request->group) : LABEL_COUNT;
+	if (group == LABEL_OTHER)
+		group = LABEL_GO_LABELS;
+	if (group < LABEL_COUNT)
+		request->selection.labels |= LABEL_SET(group);
 	return check_base(request, error);
 }
 

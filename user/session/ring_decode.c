@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "session/go_labels.h"
 
 #define MAPPING_FLAGS                                                                              \
 	(STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY | STACKBEAT_MAPPING_VDSO |        \
@@ -17,6 +18,7 @@
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
 	uint64_t frames = (uint64_t)sample->kernel_frames + sample->user_frames;
+	const char *problem;
 
 	if (sample->record.size < sizeof(*sample))
 		return "a sample is shorter than its header";
@@ -25,6 +27,14 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 	frames += !!(sample->record.flags & STACKBEAT_SAMPLE_GO_CREATOR);
 	if (frames > (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]))
 		return "a sample has more frames than bytes for them";
+	if (sample->record.flags & STACKBEAT_SAMPLE_GO_LABELS) {
+		size_t size = sizeof(*sample) + frames * sizeof(sample->frames[0]);
+
+		problem = go_labels_check((const void *)((const char *)sample + size),
+					  sample->record.size - size);
+		if (problem)
+			return problem;
+	}
 	if (sample->kernel_frames > STACKBEAT_KERNEL_FRAMES_MAX ||
 	    sample->user_frames > STACKBEAT_USER_FRAMES_MAX)
 		return "a sample has too many frames";

@@ -402,6 +402,8 @@ static void set_layout(struct compilation *compilation, const struct go_runtime 
 		.curg = layout->m_curg,
 		.goid = layout->goid,
 		.gopc = layout->gopc,
+		.labels = layout->labels,
+		.label_slices = layout->has_label_slices,
 	};
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// goshare ROUNDS: four goroutines that do one, two, three and four times so much work. Prints the rounds by the ID of the
-// goroutine, and by the function that has created it.
+// goshare ROUNDS [LABELS]: four goroutines that do one, two, three and four times so much work, with so many pprof labels
+// (default: 12). Prints the rounds by the ID of the goroutine, by the function that has created it, and by labels.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 )
@@ -28,9 +30,32 @@ func spin(n int) int {
 	return sum
 }
 
-func work(rounds int, done map[string]int, lock *sync.Mutex, group *sync.WaitGroup) {
-	for i := 0; i < rounds; i++ {
-		spin(1000000)
+// The first label is "kind", the second has a key of stackbeat's. The first three are those of the caller.
+func withLabels(kind string, count int, work func()) {
+	list := []string{"kind", kind, "pid", "forged"}
+	for i := 2; i < count; i++ {
+		list = append(list, "label-"+strconv.Itoa(i), kind+strconv.Itoa(i))
+	}
+	list = list[:2*count]
+	if count <= 3 {
+		pprof.Do(context.Background(), pprof.Labels(list...), func(context.Context) { work() })
+		return
+	}
+	pprof.Do(context.Background(), pprof.Labels(list[:6]...), func(outer context.Context) {
+		pprof.Do(outer, pprof.Labels(list[6:]...), func(context.Context) { work() })
+	})
+}
+
+func work(kind string, labels int, rounds int, done map[string]int, lock *sync.Mutex, group *sync.WaitGroup) {
+	spinAll := func() {
+		for i := 0; i < rounds; i++ {
+			spin(1000000)
+		}
+	}
+	if labels > 0 {
+		withLabels(kind, labels, spinAll)
+	} else {
+		spinAll()
 	}
 	lock.Lock()
 	done[goroutineID()] = rounds
@@ -40,6 +65,7 @@ func work(rounds int, done map[string]int, lock *sync.Mutex, group *sync.WaitGro
 
 type pool struct {
 	rounds int
+	labels int
 	done   map[string]int
 	lock   sync.Mutex
 	group  sync.WaitGroup
@@ -48,26 +74,32 @@ type pool struct {
 //go:noinline
 func (all *pool) startLarge() {
 	all.group.Add(2)
-	go work(3*all.rounds, all.done, &all.lock, &all.group)
-	go work(4*all.rounds, all.done, &all.lock, &all.group)
+	go work("large", all.labels, 3*all.rounds, all.done, &all.lock, &all.group)
+	go work("large", all.labels, 4*all.rounds, all.done, &all.lock, &all.group)
 }
 
 //go:noinline
 func startSmall(all *pool) {
 	all.group.Add(2)
 	for i := 1; i <= 2; i++ {
-		go work(i*all.rounds, all.done, &all.lock, &all.group)
+		go work("small", all.labels, i*all.rounds, all.done, &all.lock, &all.group)
 	}
 }
 
 func main() {
 	rounds, _ := strconv.Atoi(os.Args[1])
-	all := pool{rounds: rounds, done: map[string]int{}}
+	labels := 12
+	if len(os.Args) > 2 {
+		labels, _ = strconv.Atoi(os.Args[2])
+	}
+	all := pool{rounds: rounds, labels: labels, done: map[string]int{}}
 	startSmall(&all)
 	all.startLarge()
 	all.group.Wait()
 	json.NewEncoder(os.Stdout).Encode(map[string]map[string]int{
 		"goroutine":  all.done,
 		"go-creator": {"main.startSmall": 3 * rounds, "main.(*pool).startLarge": 7 * rounds},
+		"kind":       {"small": 3 * rounds, "large": 7 * rounds},
+		"label-11":   {"small11": 3 * rounds, "large11": 7 * rounds},
 	})
 }

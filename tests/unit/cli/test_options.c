@@ -84,7 +84,7 @@ static void options_have_defaults(void **state)
 	assert_int_equal(options.labels.chosen,
 			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_GOROUTINE) |
 					LABEL_SET(LABEL_GO_CREATOR) | LABEL_SET(LABEL_CPU)));
-	assert_int_equal(options.session.goroutines, 0);
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_LABELS);
 	assert_int_equal(options.labels.added_count, 0);
 	assert_int_equal(options.session.parts, STACKBEAT_PARTS_ALL);
 	assert_int_equal(options.session.max_depth, 255);
@@ -425,8 +425,12 @@ static void labels_are_chosen_and_added(void **state)
 	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_ID);
 	PARSES("--labels", "go-creator");
 	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_CREATOR);
+	PARSES("--labels", "go-labels");
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_LABELS);
 	PARSES("--labels", "all");
 	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_ALL);
+	PARSES("-a");
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_LABELS);
 }
 
 static void arguments_belong_to_the_command(void **state)

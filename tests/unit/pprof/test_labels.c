@@ -86,7 +86,7 @@ static void lists_choose_labels(void **state)
 	assert_int_equal(chosen("container,comm,comm").chosen,
 			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
 	assert_int_equal(
-		chosen("comm,thread,pid,tid,goroutine,go-creator,cpu,cgroup,container,truncated")
+		chosen("comm,thread,pid,tid,goroutine,go-creator,go-labels,cpu,cgroup,container,truncated")
 			.chosen,
 		LABELS_ALL);
 }
@@ -341,11 +341,23 @@ static void maximum_of_labels_fits(void **state)
 	struct label_origin origin = {.pid = 1, .thread = "x", .goroutine = 1};
 	struct label_process process = server;
 	struct label_values values;
+	union {
+		struct stackbeat_go_labels labels;
+		uint8_t bytes[STACKBEAT_GO_LABELS_SIZE_MAX];
+	} most = {{.size = STACKBEAT_GO_LABELS_SIZE_MAX,
+		   .count = STACKBEAT_GO_LABELS_COUNT_MAX,
+		   .flags = STACKBEAT_GO_LABELS_CUT}};
 
 	(void)state;
 	add_all(&labels);
 	process.ns_pid = 7;
 	process.truncated = "max-depth";
+	process.go_labels = &most.labels;
+	for (uint32_t i = 0; i < STACKBEAT_GO_LABELS_COUNT_MAX; i++) {
+		most.labels.bytes[4 * i] = most.labels.bytes[4 * i + 1] = 1;
+		most.labels.bytes[4 * i + 2] = (uint8_t)('a' + i);
+		most.labels.bytes[4 * i + 3] = 'v';
+	}
 	label_values(&labels, &origin, &process, &values);
 	label_set_go_creator(&values.items[values.count++], 1);
 	/* But for "merged", which comes later. */

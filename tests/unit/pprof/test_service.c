@@ -94,15 +94,15 @@ static void selections_are_exact(void **state)
 
 static void labels_and_symbols_can_be_dropped(void **state)
 {
-	const struct profile_selection selection = {
-		.labels = LABEL_SET(LABEL_COMM),
+	struct profile_selection selection = {
+		.labels = LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_GO_LABELS),
 		.without_symbols = true,
 	};
 	struct profile *profile = make_profile(), *into = profile_new();
 
 	(void)state;
 	assert_int_equal(profile_select(into, profile, &selection), 0);
-	/* Both programs are one sample then; a label that is not stackbeat's stays. */
+	/* Both programs are one sample then; a label that is not stackbeat's is of a program. */
 	assert_int_equal(into->samples.count, 3);
 	assert_int_equal(profile_values(into, 0)[PROFILE_SAMPLES], 3);
 	for (size_t i = 1; i < into->labels.count; i++) {
@@ -113,6 +113,12 @@ static void labels_and_symbols_can_be_dropped(void **state)
 	assert_int_equal(into->functions.count, 1);
 	assert_int_equal(into->mappings.count, 2);
 	assert_string_equal(profile_text(into, into->mappings.items[1].build_id), "aabb");
+	profile_free(into);
+	into = profile_new();
+	selection.labels = LABEL_SET(LABEL_COMM);
+	assert_int_equal(profile_select(into, profile, &selection), 0);
+	for (size_t i = 1; i < into->labels.count; i++)
+		assert_string_equal(profile_text(into, into->labels.items[i].key), "comm");
 	profile_free(profile);
 	profile_free(into);
 }

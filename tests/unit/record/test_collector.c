@@ -496,9 +496,9 @@ static void reduced_window_holds_no_other_files(void **state)
 	assert_int_equal(collector_take(&collector, &window, &error), 0);
 	assert_int_equal(window.held_count, PROGRAMS + 1);
 	assert_true(window_bytes(&window) > profile_bytes(window.profile));
-	assert_int_equal(window_reduce(&window, window_bytes(&window) - 1), 0);
+	assert_int_equal(window_reduce(&window, &labels, window_bytes(&window) - 1), 0);
 	assert_int_equal(window.held_count, PROGRAMS + 1);
-	assert_int_equal(window_reduce(&window, 0), 0);
+	assert_int_equal(window_reduce(&window, &labels, 0), 0);
 	assert_int_equal(window.held_count, 0);
 	window_clear(&window);
 }

@@ -250,8 +250,8 @@ static void too_large_sample_is_not_cached(void **state)
 	struct stackbeat_sample *sample = make_sample(SAMPLE_FRAMES_MAX);
 
 	(void)state;
-	/* The id of a goroutine and its creator follow. */
-	sample->record.size += 2 * sizeof(sample->frames[0]);
+	/* The id of a goroutine, its creator and its labels follow. */
+	sample->record.size += 2 * sizeof(sample->frames[0]) + STACKBEAT_GO_LABELS_SIZE_MAX;
 	sample_cache_insert(cache, sample, stack_of(1));
 	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 	sample->record.size += sizeof(sample->frames[0]);

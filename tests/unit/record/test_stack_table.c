@@ -483,6 +483,77 @@ static void the_deepest_sample_has_room_for_a_creator(void **state)
 	assert_true(only_stack(fixture)->has_go_creator);
 }
 
+/* Equal sets of labels are of one stack, whatever their order. */
+static void go_labels_distinguish_stacks(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct stackbeat_go_labels *labels;
+	struct stackbeat_sample *sample;
+
+	for (uint64_t chosen = 0; chosen < 2; chosen++) {
+		stack_table_free(fixture->table);
+		fixture->table = new_table(fixture, chosen ? LABEL_SET(LABEL_GO_LABELS) : 0);
+		assert_non_null(fixture->table);
+		for (uint64_t i = 0; i < 6; i++) {
+			sample = usual_sample(fixture);
+			if (i % 2)
+				sample_go_label(sample, "path", "/a");
+			sample_go_label(sample, "kind", i < 4 ? "1" : "2");
+			if (!(i % 2))
+				sample_go_label(sample, "path", "/a");
+			add_sample(fixture);
+		}
+		usual_sample(fixture);
+		add_sample(fixture);
+		assert_int_equal(stack_count_of(fixture), chosen ? 3 : 1);
+	}
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABEL_SET(LABEL_GO_LABELS));
+	assert_non_null(fixture->table);
+	sample = usual_sample(fixture);
+	sample_go_label(sample, "k", "12");
+	add_sample(fixture);
+	labels = stack_go_labels(only_stack(fixture));
+	assert_non_null(labels);
+	assert_int_equal(labels->count, 1);
+	assert_memory_equal(labels->bytes, "\1\2k12", 5);
+	assert_int_equal(stack_segments(fixture->stack)[0], stack_segments(fixture->stack)[1]);
+	assert_int_equal(stack_size(fixture->stack), sizeof(struct stack) +
+							     fixture->stack->kernel_frames * 8u +
+							     2 * (8 + 4) + 16);
+}
+
+static void the_deepest_sample_has_room_for_go_labels(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
+	char value[STACKBEAT_GO_LABEL_VALUE_MAX + 1];
+	char key[2] = "a";
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABELS_ALL);
+	assert_non_null(fixture->table);
+	sample->address_space = SELF;
+	sample->generation = 1;
+	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
+		sample_kernel(sample, KERNEL);
+	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
+		sample_user(sample, here() + 1);
+	set_creator(sample, here() + 1);
+	memset(value, 'v', sizeof(value));
+	for (unsigned int i = 0; i < 4; i++, key[0]++) {
+		value[i < 3 ? STACKBEAT_GO_LABEL_VALUE_MAX : 504 - 3 * 130 - 3] = '\0';
+		sample_go_label(sample, key, value);
+	}
+	add_sample(fixture);
+	assert_int_equal(only_stack(fixture)->go_label_words,
+			 STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t));
+	assert_true(fixture->stack->has_go_creator);
+	/* The same again is found without a lookup of its frames. */
+	assert_int_equal(stack_table_repeat(fixture->table, sample, sample->record.size),
+			 sample->record.size);
+}
+
 /* Among so many, some have the same hash. */
 #define MANY 300000u
 
@@ -912,6 +983,8 @@ int main(void)
 		TABLE_TEST(creators_distinguish_stacks),
 		TABLE_TEST(forged_creators_are_dropped),
 		TABLE_TEST(the_deepest_sample_has_room_for_a_creator),
+		TABLE_TEST(go_labels_distinguish_stacks),
+		TABLE_TEST(the_deepest_sample_has_room_for_go_labels),
 		TABLE_TEST(grows_with_many_stacks),
 		TABLE_TEST(mappings_distinguish_stacks),
 		TABLE_TEST(call_is_in_the_mapping_before_its_return_address),

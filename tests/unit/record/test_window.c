@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fake_kernel_records.h"
+#include "lib/error.h"
 #include "pprof/labels.h"
 #include "record/stack_table.h"
 #include "record/window.h"
@@ -118,6 +119,19 @@ static bool has_label(const struct profile *profile, size_t sample, enum label w
 	return false;
 }
 
+static bool has_key(const struct profile *profile, size_t sample, const char *key)
+{
+	const uint32_t set = profile->samples.items[sample].label_set;
+
+	for (size_t i = 0; i < profile->label_sets.items[set].count; i++) {
+		const uint32_t label = profile_set_labels(profile, set)[i];
+
+		if (!strcmp(profile_text(profile, profile->labels.items[label].key), key))
+			return true;
+	}
+	return false;
+}
+
 static size_t depth_of(const struct profile *profile, size_t sample)
 {
 	return profile->stacks.items[profile->samples.items[sample].stack].count;
@@ -129,7 +143,7 @@ static void window_that_is_small_stays(void **state)
 	struct window_merged merged;
 	const size_t bytes = window_bytes(&fixture->window);
 
-	assert_int_equal(window_reduce(&fixture->window, bytes), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels, bytes), 0);
 	assert_int_equal(window_bytes(&fixture->window), bytes);
 	window_count_merged(&fixture->window, &merged);
 	assert_int_equal(merged.stacks + merged.labels + merged.callers, 0);
@@ -145,7 +159,9 @@ static void lightest_samples_lose_labels_first(void **state)
 	const struct profile *profile;
 	uint64_t without = 0;
 
-	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+				       window_bytes(&fixture->window) - 1),
+			 0);
 	expect_sums(fixture);
 	profile = fixture->window.profile;
 	for (size_t i = 0; i < profile->samples.count; i++) {
@@ -168,6 +184,51 @@ static void lightest_samples_lose_labels_first(void **state)
 	assert_int_equal(without, fixture->samples / 2);
 }
 
+/* Labels that programs have given are lost with those of the thread; the user's are not. */
+static void labels_of_programs_are_lost_before_callers(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct profile *profile = fixture->window.profile;
+	struct error error;
+	size_t with = 0;
+
+	assert_int_equal(labels_add(&fixture->labels, "region=eu", &error), 0);
+	fixture->labels.chosen = LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_GO_LABELS);
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+	stack_table_free(fixture->stacks);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen, fold, fixture);
+	assert_non_null(fixture->stacks);
+	for (unsigned int i = 0; i < 400; i++) {
+		struct stackbeat_sample *sample = sample_begin(&fixture->any, 1, "go");
+		char request[16];
+
+		snprintf(request, sizeof(request), "%u", i);
+		for (uint32_t frame = 0; frame < 20; frame++)
+			sample_kernel(sample, KERNEL + 100 * frame);
+		sample_go_label(sample, "request", request);
+		sample->weight = 1000 + i;
+		assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+	}
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	profile = fixture->window.profile;
+	assert_int_equal(profile->samples.count, 400);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+				       window_bytes(&fixture->window) - 1),
+			 0);
+	profile = fixture->window.profile;
+	assert_int_equal(profile->samples.count, 201);
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		assert_int_equal(depth_of(profile, i), 20);
+		with += has_key(profile, i, "request");
+		assert_true(has_key(profile, i, "region"));
+		assert_true(has_key(profile, i, "comm"));
+		assert_int_equal(has_label(profile, i, LABEL_MERGED),
+				 !has_key(profile, i, "request"));
+	}
+	assert_int_equal(with, 200);
+}
+
 /* If half of the samples is not enough, three quarters of them lose labels. */
 static void more_samples_lose_labels_if_half_is_not_enough(void **state)
 {
@@ -175,12 +236,14 @@ static void more_samples_lose_labels_if_half_is_not_enough(void **state)
 	struct window_merged merged;
 	size_t half;
 
-	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+				       window_bytes(&fixture->window) - 1),
+			 0);
 	half = window_bytes(&fixture->window);
 	teardown(state);
 	assert_int_equal(setup(state), 0);
 	fixture = *state;
-	assert_int_equal(window_reduce(&fixture->window, half - 1), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels, half - 1), 0);
 	expect_sums(fixture);
 	window_count_merged(&fixture->window, &merged);
 	assert_int_equal(merged.labels, fixture->samples * 3 / 4);
@@ -196,10 +259,10 @@ static void smaller_windows_keep_the_leaf_longest(void **state)
 	size_t bytes;
 
 	for (bytes = window_bytes(&fixture->window); bytes > 4096; bytes -= bytes / 8) {
-		assert_int_equal(window_reduce(&fixture->window, bytes), 0);
+		assert_int_equal(window_reduce(&fixture->window, &fixture->labels, bytes), 0);
 		expect_sums(fixture);
 	}
-	assert_int_equal(window_reduce(&fixture->window, 0), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels, 0), 0);
 	expect_sums(fixture);
 	profile = fixture->window.profile;
 	/* All is one sample of one frame. */
@@ -249,7 +312,7 @@ static void stack_without_frames_stays_empty(void **state)
 
 	add_user_sample(fixture, 0, 0, false);
 	assert_int_equal(stack_table_fold(fixture->stacks), 0);
-	assert_int_equal(window_reduce(&fixture->window, 0), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels, 0), 0);
 	profile = fixture->window.profile;
 	/* All others are one sample of one frame. */
 	assert_int_equal(profile->samples.count, 2);
@@ -367,8 +430,9 @@ static void reduced_samples_keep_what_the_level_allows(void **state)
 
 	/* Until some have lost their callers. */
 	do {
-		assert_int_equal(
-			window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+		assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+					       window_bytes(&fixture->window) - 1),
+				 0);
 		profile = fixture->window.profile;
 		memset(levels, 0, sizeof(levels));
 		for (size_t i = 0; i < profile->samples.count; i++) {
@@ -407,7 +471,9 @@ static void creators_keep_their_location(void **state)
 	label_set_go_creator(&value, location);
 	set = labels_intern(profile, &value, 1);
 	profile_add(profile, profile_stack(profile, &location, 1), set, heavy);
-	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+				       window_bytes(&fixture->window) - 1),
+			 0);
 	profile = fixture->window.profile;
 	for (uint32_t i = 1; i < profile->labels.count; i++) {
 		if (!label_is_go_creator_location(profile, i))
@@ -427,6 +493,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(window_that_is_small_stays),
 		TEST(lightest_samples_lose_labels_first),
+		TEST(labels_of_programs_are_lost_before_callers),
 		TEST(more_samples_lose_labels_if_half_is_not_enough),
 		TEST(smaller_windows_keep_the_leaf_longest),
 		TEST(taken_window_is_empty_afterwards),

@@ -291,7 +291,9 @@ static void grouping_keeps_its_label(void **state)
 							{"labels", "pid"},
 							{NULL}}),
 			 0);
-	assert_int_equal(request.selection.labels, LABEL_SET(LABEL_PID));
+	/* A label of programs. */
+	assert_int_equal(request.selection.labels,
+			 LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_GO_LABELS));
 	assert_int_equal(
 		check(&request, &error, (const char *const[][2]){{"group", "comm"}, {NULL}}),
 		-EINVAL);

@@ -153,6 +153,32 @@ static void frames_huge(struct stackbeat_sample *sample)
 	sample->user_frames = 0xffff;
 }
 
+static void labels_without_room(struct stackbeat_sample *sample)
+{
+	sample->record.flags = STACKBEAT_SAMPLE_GO_LABELS;
+}
+
+/* All words but the last one are frames, or of the goroutine. */
+static void put_labels(struct stackbeat_sample *sample, uint32_t size)
+{
+	struct stackbeat_go_labels *labels = (void *)(sample->frames + 1);
+
+	sample->user_frames = 0;
+	sample->record.flags = STACKBEAT_SAMPLE_GO_LABELS;
+	labels->size = size;
+}
+
+static void labels_beyond_record(struct stackbeat_sample *sample)
+{
+	put_labels(sample, sizeof(struct stackbeat_go_labels) + 8);
+}
+
+static void labels_behind_the_goroutine(struct stackbeat_sample *sample)
+{
+	put_labels(sample, sizeof(struct stackbeat_go_labels));
+	sample->record.flags |= STACKBEAT_SAMPLE_GOROUTINE;
+}
+
 static void stop_unknown(struct stackbeat_sample *sample)
 {
 	sample->user_stop = STACKBEAT_STOP_COUNT;
@@ -173,8 +199,29 @@ static void refuses_malformed_samples(void **state)
 	refuses(size_huge);
 	refuses(frames_too_many);
 	refuses(frames_huge);
+	refuses(labels_without_room);
+	refuses(labels_beyond_record);
+	refuses(labels_behind_the_goroutine);
 	refuses(stop_unknown);
 	refuses(comm_unterminated);
+}
+
+static void labels_may_follow_the_words_of_a_goroutine(void **state)
+{
+	struct ring ring = {0};
+	struct stackbeat_sample *sample = put_sample(&ring, 0);
+	uint64_t tail = 0;
+
+	(void)state;
+	put_labels(sample, sizeof(struct stackbeat_go_labels));
+	assert_int_equal(decode(&ring, &tail, sample->record.size), 0);
+	put_labels(sample, 0);
+	sample->record.flags |= STACKBEAT_SAMPLE_GOROUTINE | STACKBEAT_SAMPLE_GO_CREATOR;
+	sample->record.size += 2 * sizeof(uint64_t);
+	((struct stackbeat_go_labels *)(sample->frames + 3))->size = sizeof(uint64_t);
+	tail = 0;
+	assert_int_equal(decode(&ring, &tail, sample->record.size), 0);
+	assert_int_equal(ring.samples, 2);
 }
 
 /* Each limit itself is allowed. */
@@ -823,6 +870,7 @@ int main(void)
 		cmocka_unit_test(decodes_samples_and_skips_unknown_records),
 		cmocka_unit_test(full_ring_is_decoded),
 		cmocka_unit_test(refuses_malformed_samples),
+		cmocka_unit_test(labels_may_follow_the_words_of_a_goroutine),
 		cmocka_unit_test(limits_of_samples_are_exact),
 		cmocka_unit_test(refuses_a_head_out_of_range),
 		cmocka_unit_test(a_record_must_not_wrap_around),

@@ -547,7 +547,7 @@ static void a_copy_ends_where_go_changes_stacks(void **state)
 
 	(void)state;
 	machine->table.header.go =
-		(struct stackbeat_unwind_go){-8, 48, 8, 56, 64, 104, 192, 152, 0};
+		(struct stackbeat_unwind_go){-8, 48, 8, 56, 64, 104, 192, 152, 0, 0, 0, 0};
 	set_go_rule(machine, 0, STACKBEAT_UNWIND_GO_RESUME, 0, 0);
 	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	EXPECT(machine, WALK_UNREADABLE, AT(0));
@@ -569,7 +569,7 @@ static int read_memory(void *arg, __u64 address, __u64 *word)
 	return 1;
 }
 
-static const struct stackbeat_unwind_go go_offsets = {-8, 8, 0, 16, 24, 32, 16, 40, 0};
+static const struct stackbeat_unwind_go go_offsets = {-8, 8, 0, 16, 24, 32, 16, 40, 0, 0, 0, 0};
 
 /* At word 0 the g of the thread, at 10 that g, at 20 its m, at 30 the goroutine. */
 static struct stackbeat_unwind_frame new_goroutine(uint64_t *memory)

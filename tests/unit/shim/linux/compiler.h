@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What kmod/ring.h needs of the kernel, so that its real code runs on the host. */
+/* What code of kmod needs of the kernel, so that it runs on the host. */
 #ifndef SHIM_LINUX_COMPILER_H
 #define SHIM_LINUX_COMPILER_H
 
@@ -7,6 +7,9 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define __user
+#define __packed __attribute__((packed, may_alias))
+#define OPTIMIZER_HIDE_VAR(variable) __asm__("" : "=r"(variable) : "0"(variable))
 #define noinline __attribute__((noinline))
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef SHIM_LINUX_BUILD_BUG_H
+#define SHIM_LINUX_BUILD_BUG_H
+
+#define BUILD_BUG_ON(condition) _Static_assert(!(condition), #condition)
+
+#endif
