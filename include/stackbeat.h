@@ -40,7 +40,8 @@
  * restricted: they sample only processes of the same user (same user id, no
  * capabilities that the opener lacks, dumpable, and with an id in the opener's pid
  * namespace), and only the user part of their stacks: its addresses, and registers and
- * memory by STACKBEAT_A_STACK_COPY, as perf does for the same processes. Only the same
+ * memory by STACKBEAT_A_STACK_COPY, as perf does for the same processes, and memory by
+ * STACKBEAT_A_GOROUTINES. Only the same
  * user, and users with CAP_PERFMON, may configure or list them. Their rate is at most
  * STACKBEAT_RESTRICTED_RATE_MAX, because their ticks interrupt any task.
  *

@@ -3,8 +3,7 @@
  * Reads what the runtime of a Go program knows of the goroutine that the current thread runs, in hard
  * interrupt context. The memory of the program may hold anything, and is read in bounded time.
  *
- * The structures are g and m of src/runtime/runtime2.go, the labels those of src/runtime/pprof/label.go,
- * and the map, up to Go 1.23, that of src/runtime/map.go.
+ * The structures are g and m of src/runtime/runtime2.go.
  */
 #ifndef STACKBEAT_GOROUTINE_H
 #define STACKBEAT_GOROUTINE_H
@@ -15,8 +14,7 @@ struct stackbeat_unwind_go;
 
 /*
  * Writes what is `wanted` (STACKBEAT_GOROUTINE_*) of the goroutine, in the order of the bits: a word
- * each, but for the labels: a struct stackbeat_go_labels. There is room in `words` for all of it, and for one
- * word more, which may be overwritten.
+ * each, but for the labels: a struct stackbeat_go_labels. There is room in `words` for all of it.
  * `fs_base`: of the thread. Returns the bits of those that were found; 0: unknown, or no goroutine.
  */
 u32 sb_goroutine_read(const struct stackbeat_unwind_go *go, unsigned long fs_base, u32 wanted,

@@ -38,7 +38,7 @@ def stacks_reach_the_root_of_their_goroutine():
 # Of the ID of a goroutine, or to find that it has no labels; and of one label.
 ID_INSTRUCTIONS = (0, 125)
 NO_LABELS_INSTRUCTIONS = (0, 95)
-LABEL_INSTRUCTIONS = (0, 320)
+LABEL_INSTRUCTIONS = (0, 350)
 
 # By tests/env/vm/build-go: VERSION/NAME.
 PROGRAMS = workload("")[0].parent / "go-programs"

@@ -423,6 +423,7 @@ def recording_is_paused_resumed_and_shown_in_status():
                  "use_unwind_tables": bool(own["unwind_tables"]),
                  "goroutines": bool(own["goroutines"] & S.GOROUTINE_ID),
                  "go_creators": bool(own["goroutines"] & S.GOROUTINE_CREATOR),
+                 "go_labels": bool(own["goroutines"] & S.GOROUTINE_LABELS),
                  "stack_copy": own["stack_copy"],
                  "stack_copy_every": own["stack_copy_every"]}
     for name, counter in (("ticks", "ticks"), ("samples", "samples"),

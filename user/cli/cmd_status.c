@@ -87,6 +87,7 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_flag(object, "use_unwind_tables", session->unwind_tables);
 	add_flag(object, "goroutines", session->goroutines & STACKBEAT_GOROUTINE_ID);
 	add_flag(object, "go_creators", session->goroutines & STACKBEAT_GOROUTINE_CREATOR);
+	add_flag(object, "go_labels", session->goroutines & STACKBEAT_GOROUTINE_LABELS);
 	add_number(object, "stack_copy", session->stack_copy);
 	add_number(object, "stack_copy_every", session->stack_copy_every);
 	add_flag(object, "restricted", session->restricted);

@@ -121,6 +121,10 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL,
 				 "--label: '%s': " RESERVED_PREFIX " is reserved by pprof", key);
+	if (!strncmp(key, GO_LABEL_PREFIX, strlen(GO_LABEL_PREFIX)))
+		return error_set(error, EINVAL,
+				 "--label: '%s': " GO_LABEL_PREFIX " is of labels of programs",
+				 key);
 	if (labels_have_added(labels, key))
 		return error_set(error, EINVAL, "--label: '%s' is given twice", key);
 	return 0;
@@ -215,7 +219,8 @@ static void add_number(struct label_values *values, const char *key, int64_t num
 }
 
 /* Appends a string of any bytes to the text of `values`. Returns the string. */
-static char *append_text(struct label_values *values, size_t *used, const char *bytes, size_t size)
+static const char *append_text(struct label_values *values, size_t *used, const char *bytes,
+			       size_t size)
 {
 	char *text = values->go_labels + *used;
 
@@ -235,23 +240,35 @@ static bool has_other_meaning(const struct labels *labels, const char *key)
 	       !strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX));
 }
 
+/* Whether the values from the first on have a key. */
+static bool have_key(const struct label_values *values, size_t first, const char *key)
+{
+	for (size_t i = first; i < values->count; i++) {
+		if (!strcmp(values->items[i].key, key))
+			return true;
+	}
+	return false;
+}
+
 static void add_go_labels(const struct labels *labels, const struct stackbeat_go_labels *from,
 			  struct label_values *values)
 {
-	const size_t prefix = strlen(GO_LABEL_PREFIX);
+	const size_t first = values->count;
+	const char *key, *with_prefix;
 	size_t at = 0, used = 0;
 	struct go_label label;
-	char *key;
 
 	if (from->flags & STACKBEAT_GO_LABELS_CUT)
 		add_string(values, names[LABEL_GO_LABELS], GO_LABELS_CUT);
 	for (unsigned int i = 0; i < from->count && go_labels_next(from, &at, &label); i++) {
+		with_prefix = append_text(values, &used, GO_LABEL_PREFIX, strlen(GO_LABEL_PREFIX));
+		used--;
 		key = append_text(values, &used, label.key, label.key_size);
-		if (has_other_meaning(labels, key)) {
-			memmove(key + prefix, key, label.key_size + 1u);
-			memcpy(key, GO_LABEL_PREFIX, prefix);
-			used += prefix;
-		}
+		if (has_other_meaning(labels, key))
+			key = with_prefix;
+		/* Different bytes may have become the same text. */
+		if (have_key(values, first, key))
+			continue;
 		add_string(values, key, append_text(values, &used, label.value, label.value_size));
 	}
 }

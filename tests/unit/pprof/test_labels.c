@@ -85,10 +85,10 @@ static void lists_choose_labels(void **state)
 	assert_int_equal(chosen("tid").chosen, LABEL_SET(LABEL_TID));
 	assert_int_equal(chosen("container,comm,comm").chosen,
 			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
-	assert_int_equal(
-		chosen("comm,thread,pid,tid,goroutine,go-creator,go-labels,cpu,cgroup,container,truncated")
-			.chosen,
-		LABELS_ALL);
+	assert_int_equal(chosen("comm,thread,pid,tid,goroutine,go-creator,go-labels,cpu,cgroup,"
+				"container,truncated")
+				 .chosen,
+			 LABELS_ALL);
 }
 
 static void invalid_lists_change_nothing(void **state)

@@ -2,6 +2,7 @@
 /* Labels of goroutines in samples: their records, their order, and how they become labels. */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -229,6 +230,8 @@ static void keys_of_other_meaning_get_a_prefix(void **state)
 
 	(void)state;
 	assert_int_equal(labels_add(&labels, "region=eu", &error), 0);
+	assert_int_equal(labels_add(&labels, "go.comm=app", &error), -EINVAL);
+	assert_non_null(strstr(error.text, "go. is of labels of programs"));
 	begin(&record);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		add(&record, taken[i], "forged");
@@ -252,6 +255,8 @@ static void bytes_that_are_no_text_are_replaced(void **state)
 	add_bytes(&record, "a\0b", 3, "\0\0", 2);
 	add(&record, "\xff", "\x1b[31m");
 	add(&record, "cut", "\xe2\x82");
+	/* As a text, it is the key of the second label. */
+	add(&record, "\x01", "other");
 	convert(&record);
 	assert_int_equal(values.count, 3);
 	expect_item(0, "a?b", "??");
@@ -276,6 +281,10 @@ static void cut_labels_are_marked(void **state)
 /* As many labels as there can be, of the largest size, each with a prefix. */
 static void largest_labels_fit(void **state)
 {
+	static const char *const keys[STACKBEAT_GO_LABELS_COUNT_MAX] = {
+		"pprof::a", "pprof::b", "pprof::c", "pprof::d", "pprof::e", "pprof::f",
+		"pprof::g", "pprof::h", "pprof::i", "pprof::j", "pprof::k", "pprof::l",
+		"pprof::m", "pprof::n", "pprof::o", "pprof::p"};
 	union record record;
 	struct error error;
 	char value[32];
@@ -284,19 +293,20 @@ static void largest_labels_fit(void **state)
 	assert_int_equal(labels_choose(&labels, "all", &error), 0);
 	begin(&record);
 	memset(value, 'v', sizeof(value));
-	/* 31 bytes each; the last one is larger. */
+	/* 31 bytes each; the first one is larger. Each key gets the prefix. */
 	for (unsigned int i = 0; i < STACKBEAT_GO_LABELS_COUNT_MAX; i++)
-		add_bytes(&record, "pid", 3, value, i ? 26 : 32);
+		add_bytes(&record, keys[i], strlen(keys[i]), value,
+			  (i ? 29 : 35) - strlen(keys[i]));
 	record.labels.flags = STACKBEAT_GO_LABELS_CUT;
 	assert_in_range(record.labels.size, STACKBEAT_GO_LABELS_SIZE_MAX - 7,
 			STACKBEAT_GO_LABELS_SIZE_MAX);
 	convert(&record);
 	for (size_t i = values.count - STACKBEAT_GO_LABELS_COUNT_MAX; i < values.count; i++) {
-		assert_string_equal(values.items[i].key, "go.pid");
-		assert_memory_equal(values.items[i].text, value, 26);
+		assert_memory_equal(values.items[i].key, "go.", 3);
+		assert_memory_equal(values.items[i].text, value, 29 - strlen(keys[0]));
 	}
-	assert_in_range(values.items[values.count - 1].text + 27 - values.go_labels, 500,
-			sizeof(values.go_labels));
+	assert_in_range(values.items[values.count - 1].text - values.go_labels, 480,
+			sizeof(values.go_labels) - 20);
 }
 
 static void labels_are_behind_the_words_of_a_goroutine(void **state)
