@@ -12,6 +12,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/symbolize_messages.h"
 #include "inspect/go_process.h"
+#include "inspect/goroutine_labels.h"
 #include "inspect/goroutine_profile.h"
 #include "inspect/goroutines.h"
 #include "lib/atomic_file.h"
@@ -78,6 +79,7 @@ struct dump {
 	struct symbolize_messages messages;
 	struct go_process process;
 	struct goroutines goroutines;
+	struct goroutine_labels labels;
 	struct goroutine_profile made;
 	int64_t read_ns; /* time that reading the memory took */
 };
@@ -184,6 +186,8 @@ static int read_memory(struct dump *dump, struct error *error)
 	struct error reason;
 	int err = goroutines_read(&source, &dump->goroutines, &reason);
 
+	if (!err && goroutine_labels_read(&source, &dump->goroutines, &dump->labels))
+		err = error_errno(&reason, ENOMEM, "the labels can't be read");
 	dump->read_ns = now_ns(CLOCK_MONOTONIC) - begin;
 	/* If the program has ended, that is the reason. */
 	if (go_process_check(&dump->process, error))
@@ -263,6 +267,7 @@ static int write_output(struct dump *dump, struct error *error)
 	const struct goroutine_view view = {
 		.process = &dump->process,
 		.goroutines = &dump->goroutines,
+		.labels = &dump->labels,
 		.shows_system = dump->shows_system,
 	};
 	uint64_t size = 0;
@@ -320,6 +325,7 @@ int cmd_goroutines(int argc, char **argv)
 	}
 	err = dump_goroutines(&dump, &error);
 	goroutine_profile_clear(&dump.made);
+	goroutine_labels_clear(&dump.labels);
 	goroutines_clear(&dump.goroutines);
 	go_process_close(&dump.process);
 	reader_sandbox_stop(&dump.sandbox);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "inspect/go_process.h"
+#include "inspect/goroutine_labels.h"
 #include "inspect/goroutines.h"
 #include "lib/clock.h"
 #include "pprof/labels.h"
@@ -58,7 +59,8 @@ static uint32_t add_stack(struct profile *profile, const struct goroutines *goro
 	return profile_stack(profile, locations, stack->count);
 }
 
-static uint32_t add_labels(struct profile *profile, enum goroutine_end end)
+static uint32_t add_labels(struct profile *profile, enum goroutine_end end,
+			   const struct stackbeat_go_labels *go_labels)
 {
 	static const enum truncation causes[] = {
 		[GOROUTINE_COMPLETE] = TRUNCATED_NOT,
@@ -66,28 +68,75 @@ static uint32_t add_labels(struct profile *profile, enum goroutine_end end)
 		[GOROUTINE_BAD_FRAME] = TRUNCATED_UNREADABLE_MEMORY,
 		[GOROUTINE_MAX_DEPTH] = TRUNCATED_MAX_DEPTH,
 	};
-	const struct label_value label = {
-		.key = LABEL_TRUNCATED_KEY,
-		.text = truncation_name(causes[end]),
+	static const struct labels labels = {.chosen = LABEL_SET(LABEL_TRUNCATED)};
+	static const struct label_origin origin;
+	const struct label_process process = {
+		.comm = "",
+		.cgroup_path = "",
+		.truncated = end == GOROUTINE_COMPLETE ? "" : truncation_name(causes[end]),
+		.go_labels = go_labels,
 	};
+	struct label_values values;
 
-	return labels_intern(profile, &label, end != GOROUTINE_COMPLETE);
+	label_values(&labels, &origin, &process, &values);
+	return labels_intern(profile, values.items, values.count);
 }
 
-static void add_samples(const struct goroutine_view *view, const uint64_t *counts, uint32_t mapping,
-			struct goroutine_profile *result)
+/* Goroutines with the same labels and stack. */
+struct group {
+	uint64_t labels; /* address; 0: none */
+	uint32_t stack; /* in goroutines->stacks */
+};
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->labels != y->labels)
+		return x->labels < y->labels ? -1 : 1;
+	return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* Sets the groups of all goroutines that are shown and have a stack, sorted. Returns their number.
+ */
+static size_t list_groups(const struct goroutine_view *view, struct group *groups)
 {
 	const struct goroutines *goroutines = view->goroutines;
+	size_t count = 0;
 
-	for (size_t i = 0; i < goroutines->stack_count; i++) {
-		const struct goroutine_stack *stack = &goroutines->stacks[i];
-		const int64_t count = (int64_t)counts[i];
+	for (size_t i = 0; i < goroutines->count; i++) {
+		const struct goroutine *goroutine = &goroutines->items[i];
 
-		if (!count || !stack->count)
-			continue;
-		result->stacks[i] = add_stack(result->profile, goroutines, stack, mapping);
-		profile_add(result->profile, result->stacks[i],
-			    add_labels(result->profile, stack->end), &count);
+		if (goroutine->stack != GOROUTINE_NO_STACK && is_shown(view, goroutine) &&
+		    goroutines->stacks[goroutine->stack].count)
+			groups[count++] = (struct group){goroutine->labels, goroutine->stack};
+	}
+	qsort(groups, count, sizeof(*groups), compare_groups);
+	return count;
+}
+
+static void add_samples(const struct goroutine_view *view, struct group *groups, uint32_t mapping,
+			struct goroutine_profile *result)
+{
+	const size_t count = list_groups(view, groups);
+	const struct stackbeat_go_labels *labels = NULL;
+
+	for (size_t i = 0, next; i < count; i = next) {
+		const struct group *group = &groups[i];
+		const struct goroutine_stack *stack = &view->goroutines->stacks[group->stack];
+		int64_t value;
+
+		for (next = i + 1; next < count && !compare_groups(group, &groups[next]);)
+			next++;
+		value = (int64_t)(next - i);
+		if (!i || group->labels != group[-1].labels)
+			labels = goroutine_labels_at(view->labels, group->labels);
+		if (!result->stacks[group->stack])
+			result->stacks[group->stack] =
+				add_stack(result->profile, view->goroutines, stack, mapping);
+		profile_add(result->profile, result->stacks[group->stack],
+			    add_labels(result->profile, (enum goroutine_end)stack->end, labels),
+			    &value);
 	}
 }
 
@@ -137,20 +186,14 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 			   struct goroutine_profile *result)
 {
 	const struct goroutines *goroutines = view->goroutines;
-	uint64_t *counts = calloc(goroutines->stack_count + 1, sizeof(*counts));
+	struct group *groups = calloc(goroutines->count + 1, sizeof(*groups));
 	struct profile *profile;
 	uint32_t mapping;
 
-	if (!allocate(goroutines, creators, result) || !counts) {
-		free(counts);
+	if (!allocate(goroutines, creators, result) || !groups) {
+		free(groups);
 		goroutine_profile_clear(result);
 		return -ENOMEM;
-	}
-	for (size_t i = 0; i < goroutines->count; i++) {
-		const struct goroutine *goroutine = &goroutines->items[i];
-
-		if (goroutine->stack != GOROUTINE_NO_STACK)
-			counts[goroutine->stack] += is_shown(view, goroutine);
 	}
 	profile = result->profile;
 	profile_add_type(profile, "goroutine", "count");
@@ -159,10 +202,10 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 	profile->time_ns = now_ns(CLOCK_REALTIME);
 	add_comments(profile, view);
 	mapping = add_mapping(profile, view->process);
-	add_samples(view, counts, mapping, result);
+	add_samples(view, groups, mapping, result);
 	if (creators)
 		add_creators(view, mapping, result);
-	free(counts);
+	free(groups);
 	if (!profile->error)
 		return 0;
 	goroutine_profile_clear(result);

@@ -9,12 +9,14 @@
 
 struct error;
 struct go_process;
+struct goroutine_labels;
 struct goroutines;
 struct profile;
 
 struct goroutine_view {
 	const struct go_process *process;
 	const struct goroutines *goroutines;
+	const struct goroutine_labels *labels;
 	bool shows_system; /* goroutines of the runtime, too, and in the text its functions */
 };
 
@@ -25,7 +27,8 @@ struct goroutine_profile {
 };
 
 /*
- * Makes a profile of the type goroutine/count, as runtime/pprof does, without symbols; `creators`
+ * Makes a profile of the type goroutine/count, as runtime/pprof does, with the labels of the
+ * goroutines, as labels.h makes them labels of samples, but without symbols; `creators`
  * are needed for goroutine_text_print(). Returns 0, to be followed by goroutine_profile_clear(), or
  * -ENOMEM.
  */

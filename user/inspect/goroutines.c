@@ -33,6 +33,7 @@
 struct fields {
 	uint64_t stack_lo, stack_hi, sp, pc, syscall_sp, syscall_pc, id;
 	uint64_t status; /* without STATUS_SCAN */
+	uint64_t labels;
 };
 
 /* What is known about a pc. */
@@ -108,6 +109,7 @@ static void decode(const struct go_layout *layout, const unsigned char *g, struc
 		.syscall_pc = word_at(g, layout->syscall_pc),
 		.id = word_at(g, layout->goid),
 		.status = status & ~STATUS_SCAN,
+		.labels = word_at(g, layout->labels),
 	};
 }
 
@@ -116,7 +118,7 @@ static size_t g_size(const struct go_layout *layout)
 	const uint16_t last[] = {layout->status,      layout->goid,        layout->wait_since,
 				 layout->wait_reason, layout->parent_goid, layout->gopc,
 				 layout->startpc,     layout->syscall_pc,  layout->sched_bp,
-				 layout->syscall_bp};
+				 layout->syscall_bp,  layout->labels};
 	size_t size = 0;
 
 	for (size_t i = 0; i < sizeof(last) / sizeof(last[0]); i++)
@@ -124,7 +126,7 @@ static size_t g_size(const struct go_layout *layout)
 	return size;
 }
 
-_Static_assert(sizeof(struct fields) == 8 * sizeof(uint64_t), "fields are compared as bytes");
+_Static_assert(sizeof(struct fields) == 9 * sizeof(uint64_t), "fields are compared as bytes");
 
 static bool is_dead(const struct fields *fields)
 {
@@ -311,6 +313,8 @@ static void set_goroutine(const struct reader *reader, const struct slot *slot)
 		.id = slot->fields.id,
 		.parent_id = layout->parent_goid ? word_at(g, layout->parent_goid) : 0,
 		.creator = creator ? creator - bias : 0,
+		.address = slot->address,
+		.labels = slot->fields.labels,
 		.wait_since = word_at(g, layout->wait_since),
 		.stack = GOROUTINE_NO_STACK,
 		.status = (uint8_t)slot->fields.status,

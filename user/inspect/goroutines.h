@@ -54,6 +54,8 @@ enum goroutine_end {
 struct goroutine {
 	uint64_t id, parent_id; /* parent_id 0: unknown, before Go 1.21 */
 	uint64_t creator; /* ELF virtual address: the return address of the go statement; 0: none */
+	uint64_t address; /* of its g */
+	uint64_t labels; /* address of its pprof labels, see goroutine_labels.h; 0: none */
 	uint64_t wait_since; /* ns, CLOCK_MONOTONIC of the process; 0: unknown */
 	uint32_t stack; /* index in goroutines->stacks, or GOROUTINE_NO_STACK */
 	uint8_t status; /* enum goroutine_status */

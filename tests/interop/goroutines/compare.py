@@ -3,7 +3,7 @@
 """compare.py pprof|text THEIRS OURS: compares the goroutines of a Go program's own profile with ours.
 
 The goroutine that has written the profile, main.main, is left out. For pprof, the files are outputs of
-`go tool pprof -raw`: all stacks must be equal, with functions, files and lines, as often as they occur. For text, they
+`go tool pprof -raw`: all stacks must be equal, with functions, files, lines and labels, as often as they occur. For text, they
 are profiles with debug=2: each goroutine must have the same state and the same frames; arguments of functions are left
 out. Prints the first difference, and exits with 1 if there is one.
 """
@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 
 LOCATION = re.compile(r"^\s*(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*)$")
+LABEL = re.compile(r"\S+:\[[^\]]*\]")
 LINE = re.compile(r"^(\S+) (\S+:\d+):\d+(?: s=\d+)?(?:\((.*)\))?$")
 
 
@@ -30,15 +31,17 @@ def raw_stacks(path):
             if line in ("Samples:", "Locations", "Mappings"):
                 part = line
             elif part == "Samples:" and (match := re.match(r"^\s*(\d+):((?: \d+)+)\s*$", line)):
-                samples.append((int(match[1]), match[2].split()))
+                samples.append((int(match[1]), match[2].split(), []))
+            elif part == "Samples:" and (labels := LABEL.findall(line)):
+                samples[-1][2].extend(label for label in labels if not label.startswith("truncated:"))
             elif part == "Locations" and (match := LOCATION.match(line)):
                 number = match[1]
                 locations[number] = [frame_of(match[2])]
             elif part == "Locations" and line:
                 locations[number].append(frame_of(line))
     stacks = Counter()
-    for count, ids in samples:
-        stacks[tuple(frame for i in ids for frame in locations[i])] += count
+    for count, ids, labels in samples:
+        stacks[tuple(sorted(labels) + [frame for i in ids for frame in locations[i]])] += count
     return stacks
 
 

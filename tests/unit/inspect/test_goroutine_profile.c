@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "inspect/go_process.h"
+#include "inspect/goroutine_labels.h"
 #include "inspect/goroutine_profile.h"
 #include "inspect/goroutines.h"
 #include "lib/clock.h"
@@ -41,6 +42,7 @@ struct fixture {
 	struct goroutine_stack stacks[4];
 	struct goroutine items[8];
 	struct goroutines goroutines;
+	struct goroutine_labels labels;
 	struct goroutine_view view;
 	struct goroutine_profile made;
 };
@@ -95,6 +97,7 @@ static struct fixture *fixture_new(void)
 	fixture->goroutines.frames = fixture->frames;
 	fixture->view.process = &fixture->process;
 	fixture->view.goroutines = &fixture->goroutines;
+	fixture->view.labels = &fixture->labels;
 	add_stack(fixture, (uint64_t[]){call_in(PARK), call_in(WORK), call_in(MAIN)}, 3,
 		  GOROUTINE_COMPLETE);
 	add_stack(fixture, (uint64_t[]){call_in(WORK) | GOROUTINE_INTERRUPTED}, 1,
@@ -187,6 +190,51 @@ static void stacks_are_counted(void **state)
 		profile_text(profile, profile->comments.items[profile->comments.count - 1]),
 		"goroutines: 5; of the runtime, left out 1; without a stack: running 1, changed "
 		"whenever read 2; not read 3");
+	fixture_free(fixture);
+}
+
+/* Goroutines with the same labels and stack are one sample. */
+static void labels_divide_samples(void **state)
+{
+	struct fixture *fixture = fixture_new();
+	union {
+		struct stackbeat_go_labels labels;
+		uint64_t words[3];
+	} set = {{.size = 16, .count = 1}};
+	struct goroutine_label_set sets[] = {{.address = 0x1000}, {.address = 0x2000, .at = 2}};
+	const struct profile *profile;
+	const struct profile_label *label;
+
+	(void)state;
+	memcpy(set.labels.bytes, "\1\1kv", 4);
+	set.words[2] = (uint64_t)STACKBEAT_GO_LABELS_CUT << 48 | 8;
+	fixture->labels = (struct goroutine_labels){
+		.sets = sets, .set_count = 2, .words = set.words, .word_count = 3};
+	add_goroutine(fixture, 1, GOROUTINE_WAITING, 0)->labels = 0x1000;
+	add_goroutine(fixture, 2, GOROUTINE_WAITING, 0);
+	add_goroutine(fixture, 3, GOROUTINE_WAITING, 0)->labels = 0x1000;
+	add_goroutine(fixture, 4, GOROUTINE_WAITING, 1)->labels = 0x2000;
+	add_goroutine(fixture, 5, GOROUTINE_WAITING, 1)->labels = 0x1000;
+	make(fixture, false);
+	profile = fixture->made.profile;
+	assert_int_equal(profile->samples.count, 4);
+	assert_int_equal(value_of(profile, 0), 1);
+	assert_string_equal(label_of(profile, 0), "");
+	assert_int_equal(value_of(profile, 1), 2);
+	assert_string_equal(label_of(profile, 1), "v");
+	label = &profile->labels
+			 .items[*profile_set_labels(profile, profile->samples.items[1].label_set)];
+	assert_string_equal(profile_text(profile, label->key), "k");
+	assert_int_equal(profile->samples.items[0].stack, profile->samples.items[1].stack);
+	for (size_t i = 2; i < 4; i++) {
+		const uint32_t found = profile->samples.items[i].label_set;
+		const uint32_t *of_set = profile_set_labels(profile, found);
+
+		assert_string_equal(label_of(profile, i), "unreadable-memory");
+		assert_int_equal(profile->label_sets.items[found].count, 2);
+		label = &profile->labels.items[of_set[1]];
+		assert_string_equal(profile_text(profile, label->text), i == 2 ? "v" : "cut");
+	}
 	fixture_free(fixture);
 }
 
@@ -391,6 +439,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_counted),
+		cmocka_unit_test(labels_divide_samples),
 		cmocka_unit_test(goroutines_of_the_runtime_can_be_shown),
 		cmocka_unit_test(other_stacks_are_no_samples),
 		cmocka_unit_test(text_is_that_of_go),

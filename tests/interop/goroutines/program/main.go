@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -155,6 +156,33 @@ func registerStacks() {
 	park(blockInPanic)
 }
 
+func registerLabels() {
+	park(func(begin func()) {
+		pprof.Do(context.Background(), pprof.Labels("kind", "parked", "path", "/a?b=\u00e4"), func(context.Context) {
+			begin()
+			<-never
+		})
+	})
+	// So many that the map of older versions has grown.
+	var many []string
+	for i := 0; i < 13; i++ {
+		many = append(many, "label"+strconv.Itoa(i), strconv.Itoa(i))
+	}
+	park(func(begin func()) {
+		pprof.Do(context.Background(), pprof.Labels("kind", "parked"), func(outer context.Context) {
+			pprof.Do(outer, pprof.Labels(many...), func(context.Context) {
+				begin()
+				receive(never)
+			})
+		})
+	})
+	park(func(begin func()) {
+		pprof.Do(context.Background(), pprof.Labels("kind", "ended"), func(context.Context) {})
+		begin()
+		<-never
+	})
+}
+
 // A goroutine of the runtime that runs code of the program.
 func blockFinalizer() {
 	entered := make(chan bool)
@@ -204,6 +232,7 @@ func main() {
 	registerLocks()
 	registerSystemCalls()
 	registerStacks()
+	registerLabels()
 	registerCoroutine()
 	registerC()
 	for _, start := range starts {
