@@ -161,11 +161,17 @@ class Netlink:
 
     def request(self, command, payload=b"", dump=False, version=1):
         """Sends a command and returns the attributes of each answer, as bytes."""
+        self.socket.send(self._message(command, payload, dump, version))
+        return self._answers()
+
+    def _message(self, command, payload, dump=False, version=1):
         self.sequence += 1
         flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_DUMP if dump else 0)
         body = struct.pack("=BBH", command, version, 0) + payload
-        self.socket.send(struct.pack("=IHHII", 16 + len(body), self.family, flags,
-                                     self.sequence, 0) + body)
+        return struct.pack("=IHHII", 16 + len(body), self.family, flags, self.sequence, 0) + body
+
+    def _answers(self):
+        """Receives the answers to the last message."""
         answers = []
         while True:
             data = self.socket.recv(1 << 20)
@@ -199,6 +205,25 @@ class Netlink:
     def session_set(self, session, **settings):
         self.request(S.CMD_SESSION_SET,
                      attribute(S.A_SESSION, session) + encode_settings(**settings))
+
+    def session_set_at_once(self, session, count, **settings):
+        """Sends `count` equal messages in one buffer, so that the kernel handles them in one system call. Returns the
+        errors."""
+        payload = attribute(S.A_SESSION, session) + encode_settings(**settings)
+        self.socket.send(b"".join(self._message(S.CMD_SESSION_SET, payload) for _ in range(count)))
+        errors, answered = [], 0
+        while answered < count:
+            data = self.socket.recv(1 << 20)
+            at = 0
+            while at < len(data):
+                length, kind, flags, _, _ = struct.unpack_from("=IHHII", data, at)
+                try:
+                    self._check_error(kind, flags, data[at + 16:at + length])
+                except NetlinkError as error:
+                    errors.append(error)
+                answered += 1
+                at += (length + 3) & ~3
+        return errors
 
     def session_get(self, session):
         return decode_session(self.request(S.CMD_SESSION_GET, attribute(S.A_SESSION, session))[0])
