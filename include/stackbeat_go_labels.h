@@ -196,16 +196,28 @@ static __always_inline int stackbeat_go_labels_read(stackbeat_go_read *read, voi
 		.read = read,
 		.arg = arg,
 	};
-	__u32 i;
+	__u32 padding;
+	__u8 *end;
 
 	labels->count = 0;
 	labels->flags = 0;
 	if (!(is_slice ? stackbeat_go_labels_of_slice(&writer, address) :
 			 stackbeat_go_labels_of_map(&writer, address)))
 		labels->flags |= STACKBEAT_GO_LABELS_CUT;
-	labels->size = (sizeof(*labels) + writer.used + 7) & ~7u;
-	for (i = writer.used; i < labels->size - sizeof(*labels); i++)
-		labels->bytes[i] = 0;
+	end = labels->bytes + writer.used;
+	padding = -writer.used & 7u;
+	labels->size = sizeof(*labels) + writer.used + padding;
+	/* In parts of constant size, which take an instruction each. */
+	if (padding & 4) {
+		__builtin_memset(end, 0, 4);
+		end += 4;
+	}
+	if (padding & 2) {
+		__builtin_memset(end, 0, 2);
+		end += 2;
+	}
+	if (padding & 1)
+		*end = 0;
 	return labels->count || labels->flags;
 }
 

@@ -16,6 +16,7 @@ struct sb_unaligned {
 	union {
 		u64 word;
 		u32 half;
+		u16 quarter;
 	};
 } __packed;
 
@@ -44,8 +45,13 @@ static __always_inline void sb_write_bytes(u8 *to, u64 word, u32 size)
 		word >>= 32;
 		to += 4;
 	}
-	for (size &= 3; size; size--, word >>= 8)
-		*to++ = word;
+	if (size & 2) {
+		((struct sb_unaligned *)to)->quarter = word;
+		word >>= 16;
+		to += 2;
+	}
+	if (size & 1)
+		*to = word;
 }
 
 /* A stackbeat_go_read. */

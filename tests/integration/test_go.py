@@ -156,7 +156,7 @@ def labels_divide_a_report():
     kinds = {sample.labels.get("kind") for sample in profile.samples if sample.labels["comm"] == "goshare"}
     check({"small", "large"} <= kinds, f"kinds: {kinds}")
     check(all(sample.labels["pid"] != "forged" for sample in profile.samples), "a program has forged a pid")
-    shown = run("stackbeat", "report", "--tree", "--group", "kind", recording.path).stdout
+    shown, _ = run("stackbeat", "report", "--tree", "--group", "kind", recording.path)
     check("small" in shown and "large" in shown, f"report: {shown}")
     recording = Recording("-F", 999, "--labels", "comm",
                           command=["sh", "-c", f"{program} 20 >/dev/null; {program} 20"])
