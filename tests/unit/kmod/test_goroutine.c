@@ -381,7 +381,7 @@ static void buckets_overflow(void **state)
 		      "a1"
 		      "\x01\x01"
 		      "b2");
-	/* Two buckets are read, and a third one is told. */
+	/* Two buckets are read; what is in a third one is missing. */
 	put(OVERFLOW_BUCKETS + 264, OVERFLOW_BUCKETS + 512);
 	put_slot(OVERFLOW_BUCKETS + 512, 0, 5, "c", "3");
 	EXPECT_LABELS(2, STACKBEAT_GO_LABELS_CUT,
