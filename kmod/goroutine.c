@@ -105,7 +105,10 @@ u32 sb_goroutine_read(const struct stackbeat_unwind_go *go, unsigned long fs_bas
 	u64 its_m, word, labels = 0;
 	u32 found = 0;
 
-	/* Keep it in a register: a 64-bit constant would be loaded repeatedly. */
+	/*
+	 * As stackbeat_unwind_goroutine(), but in one user access section, which takes fewer
+	 * instructions. The constant is kept in a register.
+	 */
 	OPTIMIZER_HIDE_VAR(user_size);
 	__uaccess_begin_nospec();
 	sb_read_user(g, u64, fs_base + go->tls, SB_USER_LIMIT, SB_USER_MASK, out);
@@ -119,9 +122,10 @@ u32 sb_goroutine_read(const struct stackbeat_unwind_go *go, unsigned long fs_bas
 	sb_read_field(curg, m, go->curg, out);
 	if (!curg)
 		goto out;
+	/* Also if it is g, which is masked: the comparison may be mispredicted. */
+	sb_use_pointer(curg, SB_FIELDS, user_size, out);
 	if (unlikely(curg != g)) {
 		/* Another thread may run the goroutine: then its m is another one. */
-		sb_use_pointer(curg, SB_FIELDS, user_size, out);
 		sb_read_field(its_m, curg, go->m, out);
 		if (its_m != m)
 			goto out;
