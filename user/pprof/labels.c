@@ -54,6 +54,13 @@ enum label label_of_key(const char *key)
 	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
 }
 
+enum label label_choice(const char *key)
+{
+	enum label label = label_of_key(key);
+
+	return label == LABEL_OTHER ? LABEL_GO_LABELS : label;
+}
+
 static bool is_chosen(uint32_t chosen, enum label label)
 {
 	return chosen & LABEL_SET(label);

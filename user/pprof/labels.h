@@ -85,6 +85,12 @@ int labels_add(struct labels *labels, const char *string, struct error *error);
 /* Returns the label with a key, or LABEL_OTHER. LABEL_PID has two keys: "pid" and "nspid". */
 enum label label_of_key(const char *key);
 
+/*
+ * Returns the label on whose choice a label with this key depends: LABEL_GO_LABELS for LABEL_OTHER,
+ * as keys do not distinguish programs.
+ */
+enum label label_choice(const char *key);
+
 /* Whether labels_add() has added a label with this key. */
 bool labels_have_added(const struct labels *labels, const char *key);
 

@@ -54,10 +54,8 @@ static bool is_selected(const struct profile *profile, size_t sample,
 static bool keeps_label(const struct profile *profile, uint32_t number, uint32_t chosen)
 {
 	const struct profile_label *label = &profile->labels.items[number];
-	enum label kind = label_of_key(profile_text(profile, label->key));
+	enum label kind = label_choice(profile_text(profile, label->key));
 
-	if (kind == LABEL_OTHER)
-		kind = LABEL_GO_LABELS;
 	return kind >= LABEL_COUNT || (chosen & LABEL_SET(kind));
 }
 

@@ -326,9 +326,7 @@ int request_check(struct request *request, enum request_purpose purpose, struct 
 	if (request->group && request->format != REQUEST_FLAMEGRAPH)
 		return error_set(error, EINVAL, "group: with format=flamegraph only");
 	/* A label that samples are grouped by is to be kept. */
-	group = request->group ? label_of_key(request->group) : LABEL_COUNT;
-	if (group == LABEL_OTHER)
-		group = LABEL_GO_LABELS;
+	group = request->group ? label_choice(request->group) : LABEL_COUNT;
 	if (group < LABEL_COUNT)
 		request->selection.labels |= LABEL_SET(group);
 	return check_base(request, error);

@@ -9,7 +9,7 @@
 
 #include <stackbeat.h>
 
-/* A label. Key and value are any bytes, without NUL at their ends, in the record. */
+/* A label. Key and value are any bytes of the record, not NUL-terminated. */
 struct go_label {
 	const char *key, *value;
 	uint8_t key_size, value_size; /* bytes */

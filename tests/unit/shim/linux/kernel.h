@@ -7,7 +7,6 @@
 #include <linux/types.h>
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-#define ALIGN(size, to) (((size) + (to)-1) & ~((to)-1))
 #define U8_MAX UINT8_MAX
 #define U16_MAX UINT16_MAX
 
