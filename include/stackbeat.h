@@ -41,9 +41,9 @@
  * capabilities that the opener lacks, dumpable, and with an id in the opener's pid
  * namespace), and only the user part of their stacks: its addresses, and registers and
  * memory by STACKBEAT_A_STACK_COPY, as perf does for the same processes, and memory by
- * STACKBEAT_A_GOROUTINES. Only the same
- * user, and users with CAP_PERFMON, may configure or list them. Their rate is at most
- * STACKBEAT_RESTRICTED_RATE_MAX, because their ticks interrupt any task.
+ * STACKBEAT_A_GOROUTINES. Only the same user, and users with CAP_PERFMON, may configure or
+ * list them. Their rate is at most STACKBEAT_RESTRICTED_RATE_MAX, because their ticks
+ * interrupt any task.
  *
  * Process and thread ids are those of the initial pid namespace. A restricted
  * session reports, in its records and over netlink, ids of its opener's pid

@@ -165,7 +165,7 @@ def replacing_a_filter_does_not_block():
                 check_equal(error.errno, errno.EBUSY, "error")
                 check("too many replaced filters" in error.text, f"the message is {error.text!r}")
                 refused += 1
-        # On debug kernels, they can, too.
+        # On debug kernels, messages in one buffer can, too.
         check(refused or PATIENCE > 1, "no filter was refused")
         wait_until(lambda: try_settings(session, pids=[os.getpid()]), "room for one more filter")
         # Settings without a filter are not refused.
