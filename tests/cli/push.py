@@ -8,8 +8,10 @@ import base64
 import gzip
 import http.server
 import json
+import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -34,7 +36,7 @@ HANG = 60
 class Server:
     """Requests are (path, headers, body). The last status is that of all further requests."""
 
-    def __init__(self, *statuses):
+    def __init__(self, *statuses, tls=None):
         self.requests, self.statuses = [], list(statuses) or [200]
         outer = self
 
@@ -58,7 +60,9 @@ class Server:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def __enter__(self):
@@ -192,7 +196,8 @@ def chosen_labels_are_sent(scratch):
         push("--label", "region=north", "--label", "tier=a b", "--labels", "comm", f"{server.url}/",
              write(scratch, SAMPLES[:1]))
         labels, profile = of_request(server.requests[0], scratch)
-        check_equal(labels, {"__name__": "process_cpu", "service_name": "web", "region": "north", "tier": "a b"},
+        check_equal(labels, {"__name__": "process_cpu", "service_name": "web", "region": "north", "tier": "a b",
+                             "instance": socket.gethostname()},
                     "labels")
         check_equal([sample.labels for sample in profile.samples], [{"comm": "web"}], "labels of samples")
 
@@ -212,6 +217,57 @@ def headers_come_from_a_file(scratch):
     check("without TLS" in message, message)
     message = push("http://me:secret@127.0.0.1/", write(scratch, SAMPLES), status=1)
     check("--header-file" in message and "secret" not in message, message)
+
+
+def openssl(scratch, command):
+    subprocess.run(["openssl", *command.split()], cwd=scratch, check=True, capture_output=True, timeout=HANG)
+
+
+def server_that_needs_certificates(scratch):
+    """Returns the context of a server that accepts those of client.pem."""
+    for name in ("server", "client", "other"):
+        openssl(scratch, "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+                         f"-addext subjectAltName=IP:127.0.0.1 -keyout {name}.key -out {name}.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(scratch / "server.pem", scratch / "server.key")
+    context.load_verify_locations(scratch / "client.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def certificates_of_clients_are_sent(scratch):
+    ca = ("--cacert", scratch / "server.pem")
+    path = write(scratch, SAMPLES)
+    with Server(tls=server_that_needs_certificates(scratch)) as server:
+        push(*ca, "--cert", scratch / "client.pem", "--key", scratch / "client.key", server.url, path)
+        check_equal(totals(server.requests, scratch), TOTALS, "samples")
+        both = scratch / "both.pem"
+        both.write_bytes((scratch / "client.key").read_bytes() + (scratch / "client.pem").read_bytes())
+        push(*ca, "--cert", both, server.url, path)
+        check_equal(len(server.requests), 4, "requests")
+        push(*ca, server.url, path, status=1)
+        push(*ca, "--cert", scratch / "other.pem", "--key", scratch / "other.key", server.url, path, status=1)
+        openssl(scratch, "ec -in client.key -out locked.key -aes128 -passout pass:secret")
+        push(*ca, "--cert", scratch / "client.pem", "--key", scratch / "locked.key", server.url, path, status=1)
+        check_equal(len(server.requests), 4, "requests")
+
+
+def certificates_outlive_the_rights(scratch):
+    """Those of root, for the store of another user."""
+    context = server_that_needs_certificates(scratch)
+    scratch.chmod(0o755)
+    (scratch / "client.key").chmod(0o400)
+    with Server(tls=context) as server:
+        arguments = ("--spread", 0, "--cacert", scratch / "server.pem", "--cert", scratch / "client.pem", "--key",
+                     scratch / "client.key")
+        follower = Follower(scratch, server.url, *arguments)
+        if os.geteuid() == 0:
+            os.chown(follower.store, 1001, 1001)
+        with follower:
+            add_window(follower.store, START, SAMPLES)
+            wait_for(lambda: len(server.requests) == 2, "the window does not arrive")
+            check_equal(follower.stop(), 0, f"exit status with {follower.message}")
+        check_equal(totals(server.requests, scratch), TOTALS, "samples")
 
 
 def lightest_stacks_are_merged_within_the_limits(scratch):
@@ -383,7 +439,7 @@ def states_are_checked(scratch):
 
 def main():
     tests = [services_become_series, profiles_are_sent_as_they_are, chosen_labels_are_sent, headers_come_from_a_file,
-             lightest_stacks_are_merged_within_the_limits, errors_of_the_server_are_printed, other_files_are_refused,
+             certificates_of_clients_are_sent, certificates_outlive_the_rights, lightest_stacks_are_merged_within_the_limits, errors_of_the_server_are_printed, other_files_are_refused,
              windows_are_pushed_once, nothing_is_lost_while_the_server_is_away,
              position_survives_an_end_while_the_server_is_away, broken_windows_are_left_out, states_are_checked]
     failed = 0

@@ -220,7 +220,7 @@ def other_machines_need_tls_and_a_token():
     process = start(STACKBEAT, "serve", "--store", directory, *tls, stderr=subprocess.PIPE, text=True)
     err = process.communicate()[1]
     check_equal((process.returncode, err.count("\n")), (1, 1), f"status without a token: {err}")
-    check("--tls-cert and --token-file" in err, err)
+    check("--tls-cert, and --token-file or --tls-client-ca" in err, err)
     process = start(STACKBEAT, "serve", "--store", directory, *tls[:-1], token, "--token-file", token,
                     stderr=subprocess.PIPE, text=True)
     err = process.communicate()[1]
@@ -244,6 +244,43 @@ def other_machines_need_tls_and_a_token():
     check_equal(server.get("/healthz", headers={"X": "y"})[0].status, 200, "status at the loopback")
     server.token = None
     check_equal(server.get("/healthz")[0].status, 401, "status at the loopback without the token")
+    server.stop()
+
+
+@test
+def certificates_of_clients_replace_the_token():
+    directory = temporary_directory()
+
+    def openssl(command):
+        run("openssl", *command.split(), cwd=directory)
+
+    for name in ("server", "ca"):
+        openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+                f"-addext subjectAltName=IP:192.0.2.2 -keyout {name}.key -out {name}.pem")
+    openssl("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=client -keyout client.key "
+            "-out client.csr")
+    openssl("x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out client.pem")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "add", "192.0.2.2/32", "dev", "lo")
+    server = Server("--listen", "192.0.2.2:7444", "--tls-cert", directory / "server.pem", "--tls-key",
+                    directory / "server.key", "--tls-client-ca", directory / "ca.pem")
+
+    def get(name):
+        context = ssl.create_default_context(cafile=directory / "server.pem")
+        if name:
+            context.load_cert_chain(directory / f"{name}.pem", directory / f"{name}.key")
+        connection = http.client.HTTPSConnection("192.0.2.2", 7444, timeout=TIMEOUT_S, context=context)
+        try:
+            connection.request("GET", "/debug/pprof/profile?seconds=1")
+            return connection.getresponse().read()[:2]
+        except OSError:
+            return b""
+        finally:
+            connection.close()
+
+    check_equal(get("client"), b"\x1f\x8b", "profile with a certificate of the authority")
+    check_equal(get(None), b"", "profile without a certificate")
+    check_equal(get("server"), b"", "profile with another certificate")
     server.stop()
 
 

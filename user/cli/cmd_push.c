@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +29,8 @@
 #define SERVICE_LABEL "service_name"
 #define POLL_S 2 /* between two looks at the store */
 #define PAUSE_MAX_S 120 /* between two tries while the server is away */
+#define SPREAD_DEFAULT_S 30u
+#define SPREAD_MAX_S 3600u
 #define SAMPLES_MAX 10000000u
 #define BYTES_MIN (UINT64_C(1) << 16)
 #define BYTES_MAX (UINT64_C(1) << 30)
@@ -37,10 +40,13 @@ enum {
 	OPTION_TO = OPTION_LONG_ONLY,
 	OPTION_STORE,
 	OPTION_STATE,
+	OPTION_SPREAD,
 	OPTION_LABEL,
 	OPTION_LABELS,
 	OPTION_HEADER_FILE,
 	OPTION_CACERT,
+	OPTION_CERT,
+	OPTION_KEY,
 	OPTION_INSECURE,
 	OPTION_MAX_SAMPLES,
 	OPTION_MAX_SIZE,
@@ -56,14 +62,21 @@ static const struct cli_option options[] = {
 	{OPTION_STATE, "state", "FILE",
 	 "with --store: what was pushed, to go on there after an end (default: a file in DIR, "
 	 "named after URL)"},
+	{OPTION_SPREAD, "spread", "SEC",
+	 "with --store: send each profile up to SEC seconds after its end, so that many machines do "
+	 "not send at once (default: 30)"},
 	{OPTION_LABEL, "label", "KEY=VALUE",
-	 "a label of each series; repeatable (default: instance, the name of this host)"},
+	 "a label of each series; repeatable; instance is the name of this host unless it is given "
+	 "(\"instance=\": none)"},
 	{OPTION_LABELS, "labels", "LIST",
 	 "labels of the samples to be pushed; servers make a series of each set of values (default: "
 	 "none)"},
 	{OPTION_HEADER_FILE, "header-file", "FILE",
 	 "add the headers in FILE, one per line, as in \"Authorization: Bearer TOKEN\""},
 	{OPTION_CACERT, "cacert", "FILE", "trust the certificates in FILE, not those of the system"},
+	{OPTION_CERT, "cert", "FILE",
+	 "the certificate of this client (PEM), with those of its issuers, for servers that ask for one"},
+	{OPTION_KEY, "key", "FILE", "its key (PEM; default: in the file of the certificate)"},
 	{OPTION_INSECURE, "insecure", NULL, "send the headers of --header-file also without TLS"},
 	{OPTION_MAX_SAMPLES, "max-samples", "N",
 	 "merge the lightest stacks of a request beyond N (default: 16000)"},
@@ -93,20 +106,22 @@ struct arguments {
 	struct push_label labels[PUSH_LABELS_MAX];
 	struct labels sample_labels;
 	const char *store, *state;
+	uint32_t spread_s;
+	bool has_spread;
 	char **files;
 	bool quiet, help;
 };
 
 /* Options */
 
-/* Adds KEY=VALUE, and writes to `text`. */
+/* Adds KEY=VALUE, and writes to `text`. The value of the instance may be empty. */
 static int add_label(struct arguments *arguments, char *text, struct error *error)
 {
 	char *value = strchr(text, '=');
 
 	if (arguments->push.label_count == PUSH_LABELS_MAX)
 		return error_set(error, EINVAL, "--label: more than %u", PUSH_LABELS_MAX);
-	if (!value || !value[1])
+	if (!value || (!value[1] && strcmp(text, INSTANCE_LABEL "=")))
 		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
 	*value++ = '\0';
 	if (!push_label_is_valid(text))
@@ -120,6 +135,23 @@ static int add_label(struct arguments *arguments, char *text, struct error *erro
 	}
 	arguments->labels[arguments->push.label_count++] = (struct push_label){text, value};
 	return 0;
+}
+
+/*
+ * Adds `host` as the instance, or removes an empty one. With all labels in use, there is no
+ * default.
+ */
+static void complete_labels(struct arguments *arguments, const char *host)
+{
+	struct push_label *labels = arguments->labels;
+	size_t *count = &arguments->push.label_count, i = 0;
+
+	while (i < *count && strcmp(labels[i].name, INSTANCE_LABEL))
+		i++;
+	if (i < *count && !*labels[i].value)
+		labels[i] = labels[--*count];
+	else if (i == *count && *host && i < PUSH_LABELS_MAX)
+		labels[(*count)++] = (struct push_label){INSTANCE_LABEL, host};
 }
 
 static int parse_limit(char *value, struct arguments *arguments, struct error *error)
@@ -148,6 +180,10 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	case OPTION_STATE:
 		arguments->state = value;
 		return 0;
+	case OPTION_SPREAD:
+		arguments->has_spread = true;
+		return parse_number(value, "--spread", 0, SPREAD_MAX_S, &arguments->spread_s,
+				    error);
 	case OPTION_LABEL:
 		return add_label(arguments, value, error);
 	case OPTION_LABELS:
@@ -157,6 +193,12 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 		return 0;
 	case OPTION_CACERT:
 		arguments->http.ca_file = value;
+		return 0;
+	case OPTION_CERT:
+		arguments->http.certificate_file = value;
+		return 0;
+	case OPTION_KEY:
+		arguments->http.key_file = value;
 		return 0;
 	case OPTION_INSECURE:
 		arguments->http.insecure = true;
@@ -197,6 +239,10 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv, s
 	if (arguments->state && (!arguments->store || !*arguments->state))
 		return error_set(error, EINVAL, "--state: %s",
 				 arguments->store ? "the file name is empty" : "needs --store");
+	if (arguments->has_spread && !arguments->store)
+		return error_set(error, EINVAL, "--spread needs --store");
+	if (arguments->http.key_file && !arguments->http.certificate_file)
+		return error_set(error, EINVAL, "--key needs --cert");
 	if (arguments->push.form == PUSH_PPROF && arguments->push.label_count)
 		return error_set(error, EINVAL, "--label can't be combined with --to pprof");
 	return 0;
@@ -326,17 +372,31 @@ static char *default_state(const char *store, const char *url)
 	return asprintf(&path, "%s/" STATE_NAME "%s", store, name) < 0 ? NULL : path;
 }
 
-/* Pushes until a signal comes. Messages are printed when they change. */
+/* Returns the part of `whole` that is this process' own. */
+static int64_t own_part(uint32_t random, int64_t whole)
+{
+	return (int64_t)((__int128)whole * random >> 32);
+}
+
+/*
+ * Pushes until a signal comes. Messages are printed when they change. Machines whose windows end at
+ * the same time, and whose server comes back at the same time, send at different ones.
+ */
 static void follow_store(struct http_client *client, const struct arguments *arguments,
 			 struct push_state *state, struct push_store_counts *counts)
 {
+	struct push_options options = arguments->push;
 	struct error error = {""}, printed = {""};
 	bool was_away = false;
+	uint32_t random = 0;
 	time_t pause = 0;
 
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint32_t)now_ns(CLOCK_MONOTONIC) << 2;
+	options.delay_us = own_part(random, arguments->spread_s * INT64_C(1000000));
 	do {
-		enum http_result result = push_store(client, &arguments->push, arguments->store,
-						     state, counts, &error);
+		enum http_result result =
+			push_store(client, &options, arguments->store, state, counts, &error);
 
 		if (is_stopped() && result == HTTP_UNAVAILABLE)
 			break;
@@ -350,7 +410,7 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 		if (result == HTTP_ACCEPTED)
 			printed.text[0] = '\0';
 		pause = result == HTTP_UNAVAILABLE ? MIN(2 * pause + 1, PAUSE_MAX_S) : 0;
-	} while (!wait_seconds(pause ? pause : POLL_S));
+	} while (!wait_seconds(pause ? pause - own_part(random, pause / 2) : POLL_S));
 }
 
 static int push_from_store(struct http_client *client, const struct arguments *arguments,
@@ -403,6 +463,7 @@ int cmd_push(int argc, char **argv)
 {
 	struct arguments arguments = {
 		.push = {.samples_max = PUSH_SAMPLES_MAX, .bytes_max = PUSH_BYTES_MAX},
+		.spread_s = SPREAD_DEFAULT_S,
 		.http = {.stop = is_stopped},
 	};
 	const sigset_t set = stop_set();
@@ -419,9 +480,9 @@ int cmd_push(int argc, char **argv)
 	}
 	arguments.push.labels = arguments.labels;
 	arguments.push.sample_labels = arguments.sample_labels.chosen;
-	if (!arguments.push.label_count && !gethostname(host, sizeof(host)) && *host)
-		arguments.labels[arguments.push.label_count++] =
-			(struct push_label){INSTANCE_LABEL, host};
+	if (gethostname(host, sizeof(host)))
+		host[0] = '\0';
+	complete_labels(&arguments, host);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	if (push(&arguments, &error)) {
 		fprintf(stderr, "stackbeat push: %s\n", error.text);

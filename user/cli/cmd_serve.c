@@ -62,6 +62,7 @@ enum {
 	OPTION_INSECURE,
 	OPTION_TLS_CERT,
 	OPTION_TLS_KEY,
+	OPTION_TLS_CLIENT_CA,
 	OPTION_TOKEN_FILE,
 	OPTION_STORE,
 	OPTION_NO_STORE,
@@ -94,11 +95,13 @@ static const struct cli_option serve_options[] = {
 	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)"},
 	{OPTION_LISTEN, "listen", "ADDRESS",
 	 "unix:PATH, or ADDRESS:PORT, as in 127.0.0.1:7079 or [::1]:7079; repeatable; addresses other "
-	 "than those of the loopback need --tls-cert and --token-file "
+	 "than those of the loopback need --tls-cert, and --token-file or --tls-client-ca "
 	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)"},
 	{OPTION_TLS_CERT, "tls-cert", "FILE",
 	 "the certificate (PEM), with those of its issuers, for addresses other than the loopback's"},
 	{OPTION_TLS_KEY, "tls-key", "FILE", "its key (PEM; default: in the file of the certificate)"},
+	{OPTION_TLS_CLIENT_CA, "tls-client-ca", "FILE",
+	 "clients at these addresses need a certificate of an authority in this file (PEM)"},
 	{OPTION_TOKEN_FILE, "token-file", "FILE",
 	 "clients over TCP need the token in this file, as a bearer token or a password"},
 	{OPTION_INSECURE, "insecure", "ADDRESS",
@@ -200,6 +203,8 @@ static int parse_serve_option(int id, char *value, void *arg, struct error *erro
 		return set_file("--tls-cert", value, &options->access.certificate, error);
 	case OPTION_TLS_KEY:
 		return set_file("--tls-key", value, &options->access.key, error);
+	case OPTION_TLS_CLIENT_CA:
+		return set_file("--tls-client-ca", value, &options->access.client_ca, error);
 	case OPTION_TOKEN_FILE:
 		return set_file("--token-file", value, &options->access.token, error);
 	case OPTION_STORE:
@@ -325,6 +330,7 @@ static int open_listeners(struct server *server, struct error *error)
 	struct serve_options *options = &server->options;
 	bool any = access_is_protected(&server->access);
 	int err = listen_inherit(http->listeners, &http->listener_count, any, error);
+	bool has_tls = false;
 
 	if (!err && !http->listener_count && !options->address_count) {
 		if (mkdir(RUN_DIRECTORY, 0755) && errno != EEXIST)
@@ -340,6 +346,10 @@ static int open_listeners(struct server *server, struct error *error)
 				&http->listeners[http->listener_count], error);
 		http->listener_count += !err;
 	}
+	for (size_t i = 0; i < http->listener_count; i++)
+		has_tls |= http->listeners[i].is_tcp && !http->listeners[i].is_loopback;
+	if (!err && server->access.certificate && !has_tls)
+		print_message("--tls-cert is not used: all addresses are local");
 	return err;
 }
 
@@ -431,6 +441,8 @@ static int prepare_http(struct server *server, int report, struct error *error)
 	/* Without rights, as it runs code of other libraries. */
 	if (!err)
 		err = microhttpd_load(error);
+	if (!err && server->access.client_ca)
+		err = gnutls_load(error);
 	if (!err && server->access.certificate)
 		err = http_check_tls(&server->access, error);
 	if (err)

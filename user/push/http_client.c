@@ -9,9 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/param.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "lib/utf8.h"
 
 #define CONNECT_TIMEOUT_S 10L
@@ -19,6 +24,8 @@
 #define REPLY_SIZE 4096u /* bytes of an answer, for the message */
 #define REASON_MAX 320u /* bytes of the server's reason in a message */
 #define HEADERS_MAX 64u
+#define PEM_BYTES_MAX (1 << 20)
+#define PATH_OF_FD "/proc/self/fd/%d"
 
 /* Debian has libcurl with two libraries for TLS. */
 static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
@@ -40,6 +47,7 @@ struct http_client {
 	struct http_options options;
 	CURL *curl;
 	struct curl_slist *headers; /* of the file */
+	int certificate, key; /* copies of files, or -1 */
 	char detail[CURL_ERROR_SIZE];
 	char reply[REPLY_SIZE]; /* the beginning of the answer */
 	size_t reply_size;
@@ -113,6 +121,8 @@ static int check_url(const struct http_options *options, struct error *error)
 	if (options->header_file && !tls && !http_is_local(url) && !options->insecure)
 		return error_set(error, EINVAL,
 				 "--header-file without TLS to another machine needs --insecure");
+	if (options->certificate_file && !tls)
+		return error_set(error, EINVAL, "--cert needs a URL with https://");
 	return 0;
 }
 
@@ -191,6 +201,49 @@ static int add_headers(struct http_client *client, struct error *error)
 	return err;
 }
 
+/*
+ * Copies a file, which may be root's alone, to memory: libcurl reads it for each connection, by a
+ * path. Returns the file descriptor of the copy, or a negative errno value.
+ */
+static int copy_pem(const char *path, struct error *error)
+{
+	struct stat status;
+	int from = open_regular_file(path, 0, &status), to, err = 0;
+	ssize_t copied = 1;
+
+	if (from < 0)
+		return error_errno(error, -from, "can't read %s", path);
+	to = memfd_create("pem", MFD_CLOEXEC);
+	if (to < 0)
+		err = error_errno(error, errno, "can't copy %s", path);
+	else if (status.st_size > PEM_BYTES_MAX)
+		err = error_set(error, EFBIG, "%s: it has more than 1 MiB", path);
+	while (!err && copied > 0) {
+		copied = sendfile(to, from, NULL, PEM_BYTES_MAX);
+		if (copied < 0)
+			err = error_errno(error, errno, "can't copy %s", path);
+	}
+	close(from);
+	if (err && to >= 0)
+		close(to);
+	return err ? err : to;
+}
+
+static int copy_pems(struct http_client *client, struct error *error)
+{
+	const struct http_options *options = &client->options;
+
+	client->certificate = client->key = -1;
+	if (!options->certificate_file)
+		return 0;
+	client->certificate = copy_pem(options->certificate_file, error);
+	if (client->certificate < 0)
+		return client->certificate;
+	client->key =
+		copy_pem(options->key_file ? options->key_file : options->certificate_file, error);
+	return MIN(client->key, 0);
+}
+
 static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
 {
 	struct http_client *client = arg;
@@ -215,6 +268,21 @@ static int check_stop(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t t
 	return client->options.stop && client->options.stop() && (!to_send || sent < to_send);
 }
 
+static CURLcode set_certificate(const struct http_client *client)
+{
+	const struct library *library = &client->library;
+	char certificate[32], key[32];
+	CURLcode code = CURLE_OK;
+
+	snprintf(certificate, sizeof(certificate), PATH_OF_FD, client->certificate);
+	snprintf(key, sizeof(key), PATH_OF_FD, client->key);
+	code |= library->easy_setopt(client->curl, CURLOPT_SSLCERT, certificate);
+	code |= library->easy_setopt(client->curl, CURLOPT_SSLKEY, key);
+	/* OpenSSL would ask for that of an encrypted key at the terminal. */
+	code |= library->easy_setopt(client->curl, CURLOPT_KEYPASSWD, "");
+	return code;
+}
+
 static int set_up(struct http_client *client, struct error *error)
 {
 	const struct library *library = &client->library;
@@ -237,6 +305,8 @@ static int set_up(struct http_client *client, struct error *error)
 	code |= library->easy_setopt(curl, CURLOPT_XFERINFODATA, client);
 	if (client->options.ca_file)
 		code |= library->easy_setopt(curl, CURLOPT_CAINFO, client->options.ca_file);
+	if (client->certificate >= 0)
+		code |= set_certificate(client);
 	return code ? error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", libraries[0]) : 0;
 }
 
@@ -253,7 +323,9 @@ struct http_client *http_client_new(const struct http_options *options, struct e
 		return NULL;
 	}
 	client->options = *options;
-	err = load_library(&client->library, error);
+	err = copy_pems(client, error);
+	if (!err)
+		err = load_library(&client->library, error);
 	if (!err)
 		err = add_headers(client, error);
 	if (!err)
@@ -274,6 +346,10 @@ void http_client_free(struct http_client *client)
 		client->library.easy_cleanup(client->curl);
 	if (client->library.handle)
 		dlclose(client->library.handle);
+	if (client->certificate >= 0)
+		close(client->certificate);
+	if (client->key >= 0)
+		close(client->key);
 	free(client);
 }
 

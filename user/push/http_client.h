@@ -12,6 +12,8 @@ struct http_options {
 	const char *url; /* http:// or https://; paths of requests are appended */
 	const char *header_file; /* a header a line, as in "Authorization: Bearer X"; or NULL */
 	const char *ca_file; /* certificates that are trusted; NULL: those of the system */
+	const char *certificate_file; /* of this client, PEM, with those of its issuers; or NULL */
+	const char *key_file; /* PEM, not encrypted; NULL: in the file of the certificate */
 	bool insecure; /* send the headers of the file without TLS */
 	bool (*stop)(void); /* when it returns true, what is not sent yet is not sent; or NULL */
 };
@@ -28,7 +30,8 @@ struct http_client;
 /*
  * Returns a client, which the caller frees with http_client_free(), or NULL with a message in
  * `error`: a wrong URL or header file, or no library. The URL may have no user and password, as
- * other users can see command lines.
+ * other users can see command lines. All files but that of `ca_file` are read here; the rights that
+ * this needs can be given up afterwards.
  */
 struct http_client *http_client_new(const struct http_options *options, struct error *error);
 void http_client_free(struct http_client *client);

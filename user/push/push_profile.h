@@ -22,6 +22,7 @@ struct push_options {
 	uint32_t sample_labels; /* LABEL_SET()s of the samples that stay */
 	size_t samples_max; /* samples of a request */
 	size_t bytes_max; /* of the unpacked profile in a request */
+	int64_t delay_us; /* of a store's window, after its end */
 };
 
 #define PUSH_SAMPLES_MAX 16000u /* what Pyroscope accepts by default */

@@ -17,6 +17,7 @@ struct push_state {
 	int lock;
 	int64_t next_us;
 	size_t done; /* services of that window */
+	int64_t wait_us; /* it has its delay up to this time; not in the file */
 };
 
 /*

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "store/store.h"
 
@@ -20,6 +21,15 @@ struct store_push {
 	struct error *error;
 };
 
+/* Whether a window is younger than the delay. One of the future is not: the clock was set back. */
+static bool must_wait(struct store_push *push, const struct window_name *name)
+{
+	const int64_t now_us = now_ns(CLOCK_REALTIME) / 1000, end_us = window_end(name);
+
+	push->state->wait_us = end_us + push->options->delay_us;
+	return now_us >= end_us && now_us < push->state->wait_us;
+}
+
 static int push_window(const struct profile *profile, const struct window_name *name, void *arg)
 {
 	struct store_push *push = arg;
@@ -29,6 +39,8 @@ static int push_window(const struct profile *profile, const struct window_name *
 	/* A part of it may have been pushed before it was merged. */
 	if (name->start_us < state->next_us)
 		return 0;
+	if (must_wait(push, name))
+		return STOPPED;
 	if (name->start_us != state->next_us)
 		state->done = 0;
 	state->next_us = name->start_us;
@@ -49,14 +61,19 @@ enum http_result push_store(struct http_client *client, const struct push_option
 			    const char *path, struct push_state *state,
 			    struct push_store_counts *counts, struct error *error)
 {
+	const int64_t left_us = state->wait_us - now_ns(CLOCK_REALTIME) / 1000;
 	const struct push_state before = *state;
 	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED, error};
 	struct store_query query;
 	struct error other;
-	int err = store_query(path, state->next_us, INT64_MAX, NULL, push_window, &push, &query,
-			      &other);
+	int err;
 
-	/* If it was stopped, push_profile() has set the message. */
+	/* Unless the clock was set back. */
+	if (left_us > 0 && left_us <= options->delay_us)
+		return HTTP_ACCEPTED;
+	err = store_query(path, state->next_us, INT64_MAX, NULL, push_window, &push, &query,
+			  &other);
+	/* If it was stopped by an answer, push_profile() has set the message. */
 	if (err < 0) {
 		push.result = HTTP_UNAVAILABLE;
 		*error = other;

@@ -82,11 +82,15 @@ int access_read(struct access *access, const struct access_files *files, struct 
 	*access = (struct access){.token = NULL};
 	if (files->key && !files->certificate)
 		return error_set(error, EINVAL, "--tls-key needs --tls-cert");
+	if (files->client_ca && !files->certificate)
+		return error_set(error, EINVAL, "--tls-client-ca needs --tls-cert");
 	if (files->certificate)
 		access->certificate = read_file(files->certificate, !files->key, &err, error);
 	if (files->certificate && !err)
 		access->key =
 			read_file(files->key ? files->key : files->certificate, true, &err, error);
+	if (files->client_ca && !err)
+		access->client_ca = read_file(files->client_ca, false, &err, error);
 	if (files->token && !err)
 		err = read_token(access, files->token, error);
 	return err;
@@ -97,12 +101,13 @@ void access_clear(struct access *access)
 	free(access->certificate);
 	free(access->key);
 	free(access->token);
+	free(access->client_ca);
 	*access = (struct access){.token = NULL};
 }
 
 bool access_is_protected(const struct access *access)
 {
-	return access->certificate && access->token;
+	return access->certificate && (access->token || access->client_ca);
 }
 
 static bool is_equal(const char *token, const char *given)

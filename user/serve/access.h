@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What clients over TCP need: the keys of TLS, and a token. */
+/* What clients over TCP need: the keys of TLS, a token, and certificates of their own. */
 #ifndef STACKBEAT_SERVE_ACCESS_H
 #define STACKBEAT_SERVE_ACCESS_H
 
@@ -12,12 +12,14 @@ struct access_files {
 	const char *certificate; /* PEM; the certificates of its issuers follow it */
 	const char *key; /* PEM, not encrypted; NULL: in the file of the certificate */
 	const char *token; /* the first line; from 16 characters on */
+	const char *client_ca; /* PEM: the authorities that sign the certificates of clients */
 };
 
 /* All NULL: none. */
 struct access {
 	char *certificate, *key; /* PEM, with a NUL; both or none */
 	char *token;
+	char *client_ca; /* PEM, with a NUL; none without a certificate */
 };
 
 /*
@@ -27,7 +29,7 @@ struct access {
 int access_read(struct access *access, const struct access_files *files, struct error *error);
 void access_clear(struct access *access);
 
-/* Returns whether clients of other machines need TLS and a token. */
+/* Returns whether clients of other machines need TLS, and a token or a certificate. */
 bool access_is_protected(const struct access *access);
 
 /*

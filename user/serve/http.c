@@ -67,6 +67,7 @@ enum query_state {
 struct client {
 	struct MHD_Connection *connection;
 	int64_t deadline; /* CLOCK_MONOTONIC, ns: it is closed then */
+	bool is_trusted; /* the handshake has checked the certificate that clients need, if any */
 	struct client *next;
 };
 
@@ -836,6 +837,8 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 
 	(void)version;
 	(void)data;
+	if (!client || !client->is_trusted)
+		return MHD_NO;
 	if (!query)
 		return begin_request(daemon, connection, context);
 	if (*size) {
@@ -843,8 +846,7 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 		*size = 0;
 		return query->body <= BODY_BYTES_MAX ? MHD_YES : MHD_NO;
 	}
-	if (client)
-		client->deadline = now_ns(CLOCK_MONOTONIC) + ANSWER_TIMEOUT_NS;
+	client->deadline = now_ns(CLOCK_MONOTONIC) + ANSWER_TIMEOUT_NS;
 	if (query->state == STATE_ANSWERED)
 		return queue_answer(query);
 	if (query->state != STATE_NEW)
@@ -852,7 +854,7 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 	if (handle_request(daemon, query, path, method) == MHD_NO)
 		return MHD_NO;
 	/* A request that waits has its own bounds. */
-	if (client && query->state != STATE_NEW && query->state != STATE_ANSWERED)
+	if (query->state != STATE_NEW && query->state != STATE_ANSWERED)
 		client->deadline = INT64_MAX;
 	return MHD_YES;
 }
@@ -878,10 +880,39 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 
 /* Connections */
 
+static bool has_tls(const struct daemon *daemon)
+{
+	const struct http_listener *listener = daemon->listener;
+
+	return daemon->http->config->access->certificate && listener->is_tcp &&
+	       !listener->is_loopback;
+}
+
+/*
+ * Makes the handshake fail for clients without a certificate of the authorities: libmicrohttpd asks
+ * for one, but accepts all.
+ */
+static bool require_certificate(struct MHD_Connection *connection)
+{
+	static gnutls_typed_vdata_st purpose = {
+		.type = GNUTLS_DT_KEY_PURPOSE_OID,
+		.data = (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT,
+	};
+	const union MHD_ConnectionInfo *info =
+		mhd.get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+	if (!info || !info->tls_session)
+		return false;
+	gnutls.certificate_server_set_request(info->tls_session, GNUTLS_CERT_REQUIRE);
+	gnutls.session_set_verify_cert2(info->tls_session, &purpose, 1, 0);
+	return true;
+}
+
 static void note_connection(void *arg, struct MHD_Connection *connection, void **context,
 			    enum MHD_ConnectionNotificationCode code)
 {
-	struct http *http = ((struct daemon *)arg)->http;
+	const struct daemon *daemon = arg;
+	struct http *http = daemon->http;
 	struct client *client = *context, **next;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -890,6 +921,8 @@ static void note_connection(void *arg, struct MHD_Connection *connection, void *
 		if (!client)
 			return;
 		client->connection = connection;
+		client->is_trusted = !has_tls(daemon) || !http->config->access->client_ca ||
+				     require_certificate(connection);
 		client->deadline = now_ns(CLOCK_MONOTONIC) + HEADER_TIMEOUT_NS;
 		client->next = http->clients;
 		http->clients = client;
@@ -920,28 +953,62 @@ static void close_late_clients(struct http *http, int64_t now)
 
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
+#define TLS_OPTIONS 5 /* with the end */
+
 /* Sets the options of TLS, and returns its flag. */
-static unsigned int set_tls(const struct access *access, struct MHD_OptionItem options[4])
+static unsigned int set_tls(const struct access *access, struct MHD_OptionItem options[TLS_OPTIONS])
 {
-	options[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, access->certificate};
-	options[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, access->key};
-	options[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, TLS_VERSIONS};
-	options[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+	size_t count = 0;
+
+	options[count++] =
+		(struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, access->certificate};
+	options[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, access->key};
+	options[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, TLS_VERSIONS};
+	if (access->client_ca)
+		options[count++] =
+			(struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, access->client_ca};
+	options[count] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
 	return MHD_USE_TLS;
 }
 
-int http_check_tls(const struct access *access, struct error *error)
+/* Returns whether a server can be started with the keys. */
+static bool can_use_tls(const struct access *access)
 {
-	struct MHD_OptionItem options[4];
+	struct MHD_OptionItem options[TLS_OPTIONS];
 	struct MHD_Daemon *daemon = mhd.start_daemon(
 		set_tls(access, options) | MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
 		access_handler, NULL, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 
-	if (!daemon)
+	if (daemon)
+		mhd.stop_daemon(daemon);
+	return daemon;
+}
+
+/* libmicrohttpd accepts a text without certificates, too: there are no clients then. */
+static bool has_certificates(const char *text)
+{
+	const gnutls_datum_t datum = {(unsigned char *)text, (unsigned int)strlen(text)};
+	gnutls_certificate_credentials_t credentials;
+	int count;
+
+	if (gnutls.certificate_allocate_credentials(&credentials) < 0)
+		return false;
+	count = gnutls.certificate_set_x509_trust_mem(credentials, &datum, GNUTLS_X509_FMT_PEM);
+	gnutls.certificate_free_credentials(credentials);
+	return count > 0;
+}
+
+int http_check_tls(const struct access *access, struct error *error)
+{
+	struct access own = *access;
+
+	own.client_ca = NULL;
+	if (!can_use_tls(&own))
 		return error_set(error, EINVAL,
 				 "--tls-cert: it is no certificate in PEM, or --tls-key is not its "
 				 "key");
-	mhd.stop_daemon(daemon);
+	if (access->client_ca && (!has_certificates(access->client_ca) || !can_use_tls(access)))
+		return error_set(error, EINVAL, "--tls-client-ca: it has no certificate in PEM");
 	return 0;
 }
 
@@ -949,10 +1016,10 @@ static int start_daemon(struct daemon *daemon, struct error *error)
 {
 	const struct http_listener *listener = daemon->listener;
 	const struct access *access = daemon->http->config->access;
-	struct MHD_OptionItem options[4] = {{MHD_OPTION_END, 0, NULL}};
+	struct MHD_OptionItem options[TLS_OPTIONS] = {{MHD_OPTION_END, 0, NULL}};
 	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
-	if (access->certificate && listener->is_tcp && !listener->is_loopback)
+	if (has_tls(daemon))
 		flags |= set_tls(access, options);
 	daemon->daemon = mhd.start_daemon(
 		flags, 0, NULL, NULL, access_handler, daemon, MHD_OPTION_LISTEN_SOCKET,

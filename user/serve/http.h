@@ -38,7 +38,10 @@ struct http_config {
 	void (*message)(const char *text); /* of a problem */
 };
 
-/* Checks that the certificate and the key can be used. Returns 0 or -EINVAL. */
+/*
+ * Checks that the certificate, the key, and the authorities of clients can be used; for the latter,
+ * gnutls_load() comes first. Returns 0 or -EINVAL.
+ */
 int http_check_tls(const struct access *access, struct error *error);
 
 /*

@@ -131,8 +131,8 @@ static int listen_tcp(const char *text, bool any, struct http_listener *listener
 		freeaddrinfo(found);
 		return error_set(error, EPERM,
 				 "%s: profiles show the programs of all users, and other machines "
-				 "could read them: this needs --tls-cert and --token-file; "
-				 "--insecure %s serves without them",
+				 "could read them: this needs --tls-cert, and --token-file or "
+				 "--tls-client-ca; --insecure %s serves without them",
 				 text, text);
 	}
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -171,8 +171,8 @@ static int inherit(int fd, bool any, struct http_listener *listener, struct erro
 	if (!listener->is_loopback && listener->is_tcp && !any)
 		return error_set(error, EPERM,
 				 "LISTEN_FDS: file descriptor %d is neither a Unix socket nor at "
-				 "an address of the loopback: this needs --tls-cert and "
-				 "--token-file",
+				 "an address of the loopback: this needs --tls-cert, and "
+				 "--token-file or --tls-client-ca",
 				 fd);
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_NONBLOCK))
 		return error_errno(error, errno, "LISTEN_FDS: file descriptor %d", fd);

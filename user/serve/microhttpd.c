@@ -9,8 +9,10 @@
 
 #define LIBRARY "libmicrohttpd.so.12"
 #define PACKAGE "libmicrohttpd12" /* of Debian; libmicrohttpd12t64 from version 13 on */
+#define TLS_LIBRARY "libgnutls.so.30"
 
 struct microhttpd mhd;
+struct gnutls gnutls;
 
 static bool find_functions(void *library)
 {
@@ -37,4 +39,24 @@ int microhttpd_load(struct error *error)
 	mhd = (struct microhttpd){0};
 	dlclose(library);
 	return error_set(error, EOPNOTSUPP, LIBRARY " is too old for stackbeat");
+}
+
+int gnutls_load(struct error *error)
+{
+	void *library = dlopen(TLS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	bool found = library;
+
+#define FIND(name)                                                                                 \
+	gnutls.name = library ? (__typeof__(gnutls.name))dlsym(library, "gnutls_" #name) : NULL;   \
+	found = found && gnutls.name;
+	GNUTLS_FUNCTIONS(FIND)
+#undef FIND
+	if (found)
+		return 0;
+	gnutls = (struct gnutls){0};
+	if (library)
+		dlclose(library);
+	return error_set(error, EOPNOTSUPP,
+			 "--tls-client-ca: there is no " TLS_LIBRARY
+			 ", which checks certificates, or it is too old");
 }

@@ -6,6 +6,8 @@
 #ifndef STACKBEAT_SERVE_MICROHTTPD_H
 #define STACKBEAT_SERVE_MICROHTTPD_H
 
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 
 struct error;
@@ -30,21 +32,40 @@ struct error;
 	FUNCTION(stop_daemon)                                                                      \
 	FUNCTION(suspend_connection)
 
+/* Those of gnutls. */
+#define GNUTLS_FUNCTIONS(FUNCTION)                                                                 \
+	FUNCTION(certificate_allocate_credentials)                                                 \
+	FUNCTION(certificate_free_credentials)                                                     \
+	FUNCTION(certificate_server_set_request)                                                   \
+	FUNCTION(certificate_set_x509_trust_mem)                                                   \
+	FUNCTION(session_set_verify_cert2)
+
+#define GNUTLS_POINTER(name) __typeof__(gnutls_##name) *(name);
 #define MICROHTTPD_POINTER(name) __typeof__(MHD_##name) *(name);
 
 struct microhttpd {
 	MICROHTTPD_FUNCTIONS(MICROHTTPD_POINTER)
 };
 
+struct gnutls {
+	GNUTLS_FUNCTIONS(GNUTLS_POINTER)
+};
+
 #undef MICROHTTPD_POINTER
+#undef GNUTLS_POINTER
 
 /* All NULL before microhttpd_load(). */
 extern struct microhttpd mhd;
+/* All NULL before gnutls_load(). */
+extern struct gnutls gnutls;
 
 /*
  * Loads the library, once, for this process and those that are forked from it. Returns 0, or
  * -EOPNOTSUPP if it is missing or too old.
  */
 int microhttpd_load(struct error *error);
+
+/* Likewise, the library that libmicrohttpd uses for TLS; certificates of clients need it. */
+int gnutls_load(struct error *error);
 
 #endif

@@ -7,7 +7,9 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "command.h"
 #include "lib/clock.h"
@@ -37,6 +39,8 @@ static struct {
 	bool is_interrupted; /* each wait, first, by another signal */
 	int stop; /* a signal that is pending after the first result */
 	int last_signal; /* of the last wait; 0: SIGTERM */
+	uint32_t random;
+	bool has_no_random;
 } fake;
 
 /* What the command has done. */
@@ -58,6 +62,19 @@ static struct http_client *const client = (struct http_client *)&fake;
 uid_t geteuid(void)
 {
 	return fake.euid;
+}
+
+ssize_t getrandom(void *random, size_t size, unsigned int flags)
+{
+	/* Libraries need other sizes. */
+	if (size != sizeof(fake.random) || flags != GRND_NONBLOCK)
+		return syscall(SYS_getrandom, random, size, flags);
+	if (fake.has_no_random) {
+		errno = EAGAIN;
+		return -1;
+	}
+	memcpy(random, &fake.random, size);
+	return (ssize_t)size;
 }
 
 int gethostname(char *name, size_t size)
@@ -310,13 +327,16 @@ static void options_are_parsed(void **state)
 		assert_int_equal(done.options.form, forms[i].form);
 	}
 	assert_int_equal(push("--label a=b --label c=d=e --labels pid,comm --header-file h "
-			      "--cacert c --insecure --max-samples 2 --max-size 64K ",
+			      "--cacert c --cert m --key k --insecure --max-samples 2 "
+			      "--max-size 64K ",
 			      "a"),
 			 STATUS_OK);
-	assert_string_equal(done.labels, "a=b c=d=e ");
+	assert_string_equal(done.labels, "a=b c=d=e instance=host ");
 	assert_int_equal(done.options.sample_labels, LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_COMM));
 	assert_string_equal(done.http.header_file, "h");
 	assert_string_equal(done.http.ca_file, "c");
+	assert_string_equal(done.http.certificate_file, "m");
+	assert_string_equal(done.http.key_file, "k");
 	assert_true(done.http.insecure);
 	assert_int_equal(done.options.samples_max, 2);
 	assert_int_equal(done.options.bytes_max, 64 << 10);
@@ -325,6 +345,15 @@ static void options_are_parsed(void **state)
 	assert_int_equal(done.options.bytes_max, 1 << 30);
 	assert_int_equal(push("--max-size 65536 ", "a"), STATUS_OK);
 	assert_int_equal(done.options.bytes_max, 65536);
+	assert_int_equal(push("--cert m ", "a"), STATUS_OK);
+	assert_null(done.http.key_file);
+	/* The instance can be another one, or none. */
+	assert_int_equal(push("--label instance=x --label a=b ", "a"), STATUS_OK);
+	assert_string_equal(done.labels, "instance=x a=b ");
+	assert_int_equal(push("--label instance= ", "a"), STATUS_OK);
+	assert_string_equal(done.labels, "");
+	assert_int_equal(push("--label instance= --label a=b --label c=d ", "a"), STATUS_OK);
+	assert_string_equal(done.labels, "c=d a=b ");
 	/* Options may follow arguments. */
 	memset(&done, 0, sizeof(done));
 	snprintf(line, sizeof(line), "push http://h:1 %s -q", in_sandbox("a"));
@@ -363,6 +392,13 @@ static void wrong_options_are_refused(void **state)
 		     "--label: 'service_name' is reserved by stackbeat");
 	assert_usage("--label a=1 --label b=2 --label b=3 ", "a", "--label: 'b' is given twice");
 	assert_usage("--label a=1 --label b=2 --label a=3 ", "a", "--label: 'a' is given twice");
+	assert_usage("--label instance= --label instance=a ", "a",
+		     "--label: 'instance' is given twice");
+	assert_usage("--label instance ", "a", "--label: 'instance' is not KEY=VALUE");
+	assert_usage("--key k ", "a", "--key needs --cert");
+	assert_usage("--spread 0 ", "a", "--spread needs --store");
+	assert_usage("--spread 3601 --store d ", "",
+		     "--spread: '3601' is not a number from 0 to 3600");
 	assert_usage("--to pprof --label a=b ", "a", "--label can't be combined with --to pprof");
 	assert_usage("--store d ", "a", "--store can't be combined with files");
 	assert_usage("--store= ", "", "--store: the directory is empty");
@@ -374,11 +410,12 @@ static void wrong_options_are_refused(void **state)
 	for (int i = 0; i < 10; i++)
 		sprintf(words + strlen(words), "--label=l%d=v ", i);
 	assert_int_equal(push(words, "a"), STATUS_OK);
-	assert_int_equal(done.options.label_count, 10);
+	assert_int_equal(done.options.label_count, 11);
 	for (int i = 10; i < 16; i++)
 		sprintf(words + strlen(words), "--label=l%d=v ", i);
 	assert_int_equal(push(words, "a"), STATUS_OK);
 	assert_int_equal(done.options.label_count, 16);
+	assert_null(strstr(done.labels, "instance"));
 	strcat(words, "--label=more=v ");
 	assert_usage(words, "a", "--label: more than 16");
 }
@@ -512,6 +549,46 @@ static void store_is_followed_until_a_signal(void **state)
 	assert_int_equal(done.waits, 2);
 }
 
+/* Machines do not send at once, nor when the server comes back. */
+static void times_are_spread(void **state)
+{
+	static const struct {
+		const char *words;
+		uint32_t random;
+		int64_t delay_us;
+		time_t pauses[3];
+	} cases[] = {
+		{"", 0, 0, {1, 3, 7}},
+		{"", UINT32_MAX, 29999999, {1, 3, 5}},
+		{"", UINT32_C(1) << 31, 15000000, {1, 3, 6}},
+		{"--spread 0 ", UINT32_MAX, 0, {1, 3, 5}},
+		{"--spread 3600 ", UINT32_C(3) << 30, INT64_C(2700000000), {1, 3, 5}},
+	};
+	char words[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reset();
+		fake.euid = 1000;
+		fake.random = cases[i].random;
+		fake.waits = 2;
+		for (size_t j = 0; j < 3; j++) {
+			fake.results[j] = HTTP_UNAVAILABLE;
+			fake.reasons[j] = "away";
+		}
+		snprintf(words, sizeof(words), "-q %s--store %s ", cases[i].words, sandbox);
+		assert_int_equal(push(words, ""), STATUS_OK);
+		assert_true(done.options.delay_us == cases[i].delay_us);
+		assert_int_equal(done.waits, 3);
+		for (size_t j = 0; j < 3; j++)
+			assert_int_equal(done.seconds[j], cases[i].pauses[j]);
+	}
+	/* Without the call, the delay is within its limit. */
+	fake.has_no_random = true;
+	assert_int_equal(push(words, ""), STATUS_OK);
+	assert_true(done.options.delay_us >= 0 && done.options.delay_us < INT64_C(3600000000));
+}
+
 /* The longer a server is away, the less often it is tried. */
 static void server_that_is_away_is_tried_again(void **state)
 {
@@ -589,6 +666,7 @@ int main(void)
 		TEST(signal_ends_it_between_files),
 		TEST(rights_are_given_up),
 		TEST(store_is_followed_until_a_signal),
+		TEST(times_are_spread),
 		TEST(server_that_is_away_is_tried_again),
 		TEST(errors_end_it_before_pushing),
 	};

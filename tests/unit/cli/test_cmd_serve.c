@@ -20,6 +20,7 @@
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
 #include "serve/listen.h"
@@ -68,6 +69,7 @@ static struct {
 /* What the HTTP server has done: another process. */
 static struct shared {
 	unsigned int servers, loads, confinements, pauses, forks;
+	unsigned int tls_loads, tls_checks;
 	int64_t now_ns; /* what servers have lived */
 	mode_t mask;
 	uid_t user;
@@ -204,6 +206,8 @@ int listen_at(const char *address, bool insecure, gid_t group, struct http_liste
 	if (fake.listen_err)
 		return error_set(error, -fake.listen_err, "can't listen");
 	listener->socket = open_null();
+	listener->is_tcp = strncmp(address, "unix:", 5) != 0;
+	listener->is_loopback = !strncmp(address, "127.", 4);
 	return 0;
 }
 
@@ -232,6 +236,13 @@ int microhttpd_load(struct error *error)
 	return fake.load_err ? error_set(error, -fake.load_err, "no library") : 0;
 }
 
+int gnutls_load(struct error *error)
+{
+	(void)error;
+	shared->tls_loads++;
+	return 0;
+}
+
 int http_rights_reduce(uid_t id, struct error *error)
 {
 	if (getpid() == test_pid || shared->loads)
@@ -250,10 +261,11 @@ int http_rights_confine(const char *store, struct error *error)
 
 int http_check_tls(const struct access *access, struct error *error)
 {
-	(void)access;
 	(void)error;
-	/* No test has a certificate. */
-	abort();
+	if (!access->certificate || !access->key || !access->client_ca == !!shared->tls_loads)
+		abort();
+	shared->tls_checks++;
+	return 0;
 }
 
 int http_run(const struct http_config *config, struct error *error)
@@ -420,6 +432,34 @@ static void options_have_defaults(void **state)
 	assert_int_equal(shared->loads, 1);
 }
 
+static void certificates_are_checked(void **state)
+{
+	char line[256], path[] = "/tmp/stackbeat-pem.XXXXXX";
+	int file = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(write(file, "x", 1), 1);
+	close(file);
+	snprintf(line, sizeof(line), "serve -q --listen 0.0.0.0:1 --tls-cert %s", path);
+	assert_int_equal(serve(line), STATUS_OK);
+	assert_string_equal(messages, WARNING);
+	assert_int_equal(shared->tls_checks, 1);
+	assert_int_equal(shared->tls_loads, 0);
+	snprintf(line, sizeof(line),
+		 "serve -q --listen 0.0.0.0:1 --tls-cert %s --tls-key %s --tls-client-ca %s", path,
+		 path, path);
+	assert_int_equal(serve(line), STATUS_OK);
+	assert_int_equal(shared->tls_checks, 1);
+	assert_int_equal(shared->tls_loads, 1);
+	/* Addresses of this machine have no TLS. */
+	snprintf(line, sizeof(line), "serve -q --listen 127.0.0.1:1 --listen unix:x --tls-cert %s",
+		 path);
+	assert_int_equal(serve(line), STATUS_OK);
+	assert_string_equal(messages,
+			    "stackbeat: --tls-cert is not used: all addresses are local\n" WARNING);
+	unlink(path);
+}
+
 static void options_are_parsed(void **state)
 {
 	(void)state;
@@ -515,6 +555,7 @@ static void values_have_bounds(void **state)
 	assert_usage("serve --sandbox=no", "--sandbox: 'no' is neither 'try' nor 'require'");
 	assert_usage("serve --store=", "--store: the directory is empty");
 	assert_usage("serve --tls-cert=", "--tls-cert: the path is empty");
+	assert_usage("serve --tls-client-ca=", "--tls-client-ca: the path is empty");
 	assert_usage("serve --tls-key=", "--tls-key: the path is empty");
 	assert_usage("serve --token-file=", "--token-file: the path is empty");
 	assert_int_equal(serve("serve --labels comm,x"), STATUS_USAGE);
@@ -721,6 +762,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(options_have_defaults),
+		TEST(certificates_are_checked),
 		TEST(options_are_parsed),
 		TEST(values_have_bounds),
 		TEST(addresses_are_limited),

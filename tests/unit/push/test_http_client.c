@@ -45,7 +45,7 @@ static struct {
 		const void *pointer;
 	} options[OPTIONS_MAX];
 	size_t option_count;
-	char url[256];
+	char url[256], certificate[64], key[64], passphrase[8];
 	char headers[8192]; /* each with a newline */
 	char body[64];
 } curl;
@@ -97,6 +97,12 @@ static CURLcode fake_setopt(CURL *handle, CURLoption option, ...)
 	/* Strings but the body are copied. */
 	if (option == CURLOPT_URL)
 		snprintf(curl.url, sizeof(curl.url), "%s", (char *)curl.options[i].pointer);
+	if (option == CURLOPT_SSLCERT)
+		strcpy(curl.certificate, curl.options[i].pointer);
+	if (option == CURLOPT_SSLKEY)
+		strcpy(curl.key, curl.options[i].pointer);
+	if (option == CURLOPT_KEYPASSWD)
+		strcpy(curl.passphrase, curl.options[i].pointer);
 	return CURLE_OK;
 }
 
@@ -429,13 +435,83 @@ static void options_are_set(void **state)
 	free_client(client);
 }
 
+static void expect_contents(const char *path, const char *wanted)
+{
+	char text[64] = "";
+	FILE *file = fopen(path, "re");
+
+	assert_non_null(file);
+	assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+	fclose(file);
+	assert_string_equal(text, wanted);
+}
+
+static void certificates_are_copied(void **state)
+{
+	struct http_options options = {.url = "https://h"};
+	struct http_client *client;
+	char pem[256], key[256];
+
+	(void)state;
+	strcpy(pem, in_sandbox("pem"));
+	strcpy(key, in_sandbox("key"));
+	write_text(pem, "certificate");
+	write_text(key, "key");
+	options.certificate_file = pem;
+	client = new_client(&options);
+	expect_contents(curl.certificate, "certificate");
+	expect_contents(curl.key, "certificate");
+	/* Nothing is asked for at the terminal. */
+	assert_true(is_set(CURLOPT_KEYPASSWD));
+	assert_string_equal(curl.passphrase, "");
+	free_client(client);
+	options.key_file = key;
+	client = new_client(&options);
+	/* It needs no rights to read them again. */
+	assert_int_equal(unlink(pem) || unlink(key), 0);
+	for (int i = 0; i < 2; i++) {
+		expect_contents(curl.certificate, "certificate");
+		expect_contents(curl.key, "key");
+	}
+	free_client(client);
+	assert_int_equal(access(curl.certificate, F_OK), -1);
+	assert_int_equal(access(curl.key, F_OK), -1);
+}
+
+static void wrong_certificates_are_refused(void **state)
+{
+	struct http_options options = {.url = "https://h"};
+	char pem[256], key[256];
+
+	(void)state;
+	strcpy(pem, in_sandbox("pem"));
+	strcpy(key, in_sandbox("key"));
+	options.certificate_file = pem;
+	expect_error(&options, "pem: No such file or directory");
+	write_text(pem, "x");
+	options.key_file = key;
+	expect_error(&options, "key: No such file or directory");
+	assert_int_equal(mkfifo(key, 0600), 0);
+	expect_error(&options, "key: Invalid argument");
+	assert_int_equal(unlink(key), 0);
+	write_text(key, "x");
+	assert_int_equal(truncate(key, 1 << 20), 0);
+	free_client(new_client(&options));
+	assert_int_equal(truncate(key, (1 << 20) + 1), 0);
+	expect_error(&options, "key: it has more than 1 MiB");
+	options.url = "http://h";
+	expect_error(&options, "--cert needs a URL with https://");
+}
+
 /* An old library does not know all. */
 static void each_option_is_needed(void **state)
 {
-	const struct http_options options = {.url = URL, .ca_file = "/ca"};
+	const struct http_options options = {
+		.url = "https://h", .ca_file = "/ca", .certificate_file = in_sandbox("pem")};
 	unsigned int count;
 
 	(void)state;
+	write_text(options.certificate_file, "x");
 	free_client(new_client(&options));
 	count = curl.setopts;
 	assert_true(count > 10);
@@ -771,6 +847,8 @@ int main(void)
 		TEST(secrets_need_tls),
 		TEST(libraries_are_tried),
 		TEST(options_are_set),
+		TEST(certificates_are_copied),
+		TEST(wrong_certificates_are_refused),
 		TEST(each_option_is_needed),
 		TEST(headers_of_file_are_sent),
 		TEST(other_lines_are_refused),

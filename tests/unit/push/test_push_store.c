@@ -5,6 +5,9 @@
 #include "sandbox.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "lib/error.h"
 #include "sample_profile.h"
@@ -16,7 +19,7 @@
 #define WINDOWS 3
 #define SERVICES 2u
 
-static const struct push_options options = {.form = PUSH_PPROF};
+static struct push_options options;
 static struct http_client *const client = (struct http_client *)"client";
 static const char *store_path, *state_path;
 static struct push_state push;
@@ -28,6 +31,16 @@ static enum http_result answers[WINDOWS];
 static size_t done_before[WINDOWS], calls;
 static int64_t pushed_us[WINDOWS];
 
+static int64_t clock_us; /* of all clocks; 0: the real ones */
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!clock_us)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	*time = (struct timespec){clock_us / 1000000, clock_us % 1000000 * 1000};
+	return 0;
+}
+
 enum http_result push_profile(struct http_client *got_client, const struct push_options *got,
 			      const struct profile *profile, size_t *done, struct push_counts *sum,
 			      struct error *reason)
@@ -37,6 +50,7 @@ enum http_result push_profile(struct http_client *got_client, const struct push_
 	assert_true(calls < WINDOWS);
 	assert_ptr_equal(got_client, client);
 	assert_ptr_equal(got, &options);
+	assert_int_equal(got->form, PUSH_PPROF);
 	done_before[calls] = *done;
 	pushed_us[calls] = profile->time_ns / 1000;
 	result = answers[calls++];
@@ -70,6 +84,8 @@ static int set_up(void **state)
 	memset(&counts, 0, sizeof(counts));
 	memset(&error, 0, sizeof(error));
 	memset(answers, HTTP_ACCEPTED, sizeof(answers));
+	options = (struct push_options){.form = PUSH_PPROF};
+	clock_us = 0;
 	calls = 0;
 	return err;
 }
@@ -220,6 +236,38 @@ static void state_that_is_not_written_is_an_error(void **state)
 	assert_non_null(strstr(error.text, "none/state"));
 }
 
+/* Each window is pushed when the delay after its end is over, and is read once until then. */
+static void windows_wait_for_their_delay(void **state)
+{
+	(void)state;
+	options.delay_us = 10 * 1000000;
+	clock_us = START_US + 2 * MINUTE_US + options.delay_us - 1;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 1);
+	expect_state(START_US + 1, 0);
+	/* As if somebody removed the store meanwhile. */
+	assert_int_equal(push_store(client, &options, in_sandbox("none"), &push, &counts, &error),
+			 HTTP_ACCEPTED);
+	/* The last one is of the future: the clock was set back. */
+	clock_us++;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+}
+
+/* A clock that is set back while a window waits does not make it wait longer. */
+static void windows_do_not_wait_for_a_clock_set_back(void **state)
+{
+	(void)state;
+	options.delay_us = 10 * 1000000;
+	clock_us = START_US + MINUTE_US;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 0);
+	clock_us = START_US - 1000 * MINUTE_US;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, remove_sandbox)
 
 int main(void)
@@ -227,6 +275,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_windows_are_pushed_once),
 		TEST(window_that_began_before_is_left_out),
+		TEST(windows_wait_for_their_delay),
+		TEST(windows_do_not_wait_for_a_clock_set_back),
 		TEST(unavailable_server_gets_the_rest_later),
 		TEST(services_alone_are_written),
 		TEST(refused_window_is_not_pushed_again),

@@ -50,9 +50,9 @@ static void files_are_read(void **state)
 	assert_int_equal(access_read(&access_data, &(struct access_files){.token = NULL}, &error),
 			 0);
 	assert_false(access_is_protected(&access_data));
-	assert_int_equal(
-		access_read(&access_data, &(struct access_files){certificate, key, token}, &error),
-		0);
+	assert_int_equal(access_read(&access_data,
+				     &(struct access_files){certificate, key, token, NULL}, &error),
+			 0);
 	assert_string_equal(access_data.certificate, "certificate\n");
 	assert_string_equal(access_data.key, "key\n");
 	assert_string_equal(access_data.token, TOKEN);
@@ -63,6 +63,17 @@ static void files_are_read(void **state)
 			 0);
 	assert_false(access_is_protected(&access_data));
 	access_clear(&access_data);
+	/* Clients with certificates need no token. */
+	assert_int_equal(access_read(&access_data,
+				     &(struct access_files){.certificate = certificate,
+							    .key = key,
+							    .client_ca = certificate},
+				     &error),
+			 0);
+	assert_string_equal(access_data.client_ca, "certificate\n");
+	assert_true(access_is_protected(&access_data));
+	access_clear(&access_data);
+	assert_null(access_data.client_ca);
 	/* One file with both. */
 	assert_int_equal(
 		access_read(&access_data, &(struct access_files){.certificate = key}, &error), 0);
@@ -77,8 +88,8 @@ static void secrets_are_not_for_all_users(void **state)
 
 	(void)state;
 	strcpy(certificate, file_of("cert", "certificate\n", 0644));
-	refuse((struct access_files){certificate, file_of("key", "key\n", 0644), NULL}, -EPERM,
-	       "key: all users can read or write it");
+	refuse((struct access_files){certificate, file_of("key", "key\n", 0644), NULL, NULL},
+	       -EPERM, "key: all users can read or write it");
 	refuse((struct access_files){.certificate = certificate}, -EPERM, "all users can read");
 	refuse((struct access_files){.token = file_of("token", TOKEN, 0604)}, -EPERM,
 	       "token: all users can read");
@@ -92,6 +103,11 @@ static void wrong_files_are_refused(void **state)
 
 	(void)state;
 	refuse((struct access_files){.key = "key"}, -EINVAL, "--tls-key needs --tls-cert");
+	refuse((struct access_files){.client_ca = "ca"}, -EINVAL,
+	       "--tls-client-ca needs --tls-cert");
+	refuse((struct access_files){.certificate = file_of("cert", "c", 0600),
+				     .client_ca = in_sandbox("none")},
+	       -ENOENT, "none: No such file");
 	refuse((struct access_files){.token = in_sandbox("none")}, -ENOENT, "none: No such file");
 	refuse((struct access_files){.token = sandbox}, -EINVAL, "Invalid argument");
 	memset(large, 'x', sizeof(large) - 1);
@@ -100,7 +116,7 @@ static void wrong_files_are_refused(void **state)
 	large[1 << 20] = '\0';
 	assert_int_equal(
 		access_read(&access_data,
-			    &(struct access_files){file_of("large", large, 0600), NULL, NULL},
+			    &(struct access_files){.certificate = file_of("large", large, 0600)},
 			    &error),
 		0);
 	access_clear(&access_data);

@@ -389,6 +389,93 @@ static void other_machines_need_tls(void **state)
 	access_clear(&access_data);
 }
 
+/* Makes a certificate that an authority signs; `options` are those of openssl-x509. */
+static void sign_certificate(const char *name, const char *authority, const char *options)
+{
+	run("cd '%s' && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+	    "-subj /CN=%s -keyout %s.key -out %s.csr 2>/dev/null && "
+	    "openssl x509 -req -in %s.csr -CA %s.crt -CAkey %s.key -CAcreateserial -out %s.crt %s "
+	    "2>/dev/null",
+	    sandbox, name, name, name, name, authority, authority, name, options);
+}
+
+/* Sends a request with the certificate of a client, and returns the status; 0: no answer. */
+static long status_with_certificate(uint16_t port, const char *name, const char *header)
+{
+	char options[512] = "";
+
+	if (name)
+		snprintf(options, sizeof(options), "-cert %s/%s.crt -key %s/%s.key", sandbox, name,
+			 sandbox, name);
+	get_by_tls(port, header, options);
+	return strncmp(response, "HTTP/1.1 ", 9) ? 0 : strtol(response + 9, NULL, 10);
+}
+
+static void clients_need_certificates(void **state)
+{
+	const char *const bearer = "Authorization: Bearer a token of 16 or more";
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(address);
+	struct error error = {""};
+	uint16_t port;
+
+	(void)state;
+	assert_int_equal(gnutls_load(&error), 0);
+	make_certificate("own");
+	make_certificate("authority");
+	make_certificate("other");
+	sign_certificate("client", "authority", "-days 2");
+	sign_certificate("stranger", "other", "-days 2");
+	sign_certificate("expired", "authority", "-days -1");
+	write_file(in_sandbox("server.ext"), "extendedKeyUsage=serverAuth\n", 28);
+	sign_certificate("server", "authority", "-days 2 -extfile server.ext");
+	access_data.certificate = text_of("own.crt");
+	access_data.key = text_of("own.key");
+	access_data.client_ca = text_of("own.key");
+	assert_int_equal(http_check_tls(&access_data, &error), -EINVAL);
+	assert_string_equal(error.text, "--tls-client-ca: it has no certificate in PEM");
+	free(access_data.client_ca);
+	access_data.client_ca = text_of("authority.crt");
+	assert_int_equal(http_check_tls(&access_data, &error), 0);
+
+	tls_socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(tls_socket, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(tls_socket, SOMAXCONN), 0);
+	assert_int_equal(getsockname(tls_socket, (struct sockaddr *)&address, &size), 0);
+	port = ntohs(address.sin_port);
+	start(true);
+	assert_int_equal(status_with_certificate(port, "client", "X: y"), 200);
+	assert_int_equal(status_with_certificate(port, NULL, "X: y"), 0);
+	assert_int_equal(status_with_certificate(port, "stranger", "X: y"), 0);
+	assert_int_equal(status_with_certificate(port, "expired", "X: y"), 0);
+	assert_int_equal(status_with_certificate(port, "server", "X: y"), 0);
+	/* A certificate of the authority, with the key of another. */
+	run("cp '%s/client.crt' '%s/forged.crt' && cp '%s/other.key' '%s/forged.key'", sandbox,
+	    sandbox, sandbox, sandbox);
+	assert_int_equal(status_with_certificate(port, "forged", "X: y"), 0);
+	/* Without TLS, at the loopback, there are no certificates. */
+	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "localhost")),
+			 200);
+	expect_end(0);
+
+	/* With a token, clients need both. */
+	access_data.token = strdup("a token of 16 or more");
+	tls_socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	address.sin_port = 0;
+	assert_int_equal(bind(tls_socket, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(tls_socket, SOMAXCONN), 0);
+	assert_int_equal(getsockname(tls_socket, (struct sockaddr *)&address, &size), 0);
+	port = ntohs(address.sin_port);
+	start(true);
+	assert_int_equal(status_with_certificate(port, "client", bearer), 200);
+	assert_int_equal(status_with_certificate(port, "client", "X: y"), 401);
+	assert_int_equal(status_with_certificate(port, NULL, bearer), 0);
+	expect_end(0);
+	tls_socket = -1;
+	access_clear(&access_data);
+}
+
 /* A page that a browser was led to believe to be this one. */
 static void other_hosts_are_refused_on_the_loopback(void **state)
 {
@@ -673,6 +760,7 @@ int main(void)
 		TEST(methods_are_limited),
 		TEST(clients_over_tcp_need_the_token),
 		TEST(other_machines_need_tls),
+		TEST(clients_need_certificates),
 		TEST(other_hosts_are_refused_on_the_loopback),
 		TEST(invalid_parameters_are_refused),
 		TEST(metrics_are_those_of_the_sampler),
