@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "debuginfo/elf_header.h"
@@ -664,6 +665,33 @@ bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symb
 		index = function->outer;
 	}
 	return false;
+}
+
+void elf_lookup_range(const struct elf_file *file, uint64_t vaddr, uint64_t *start, uint64_t *end)
+{
+	uint32_t index, depth = 0;
+	size_t after;
+
+	if (!file->functions)
+		return;
+	after = upper_bound(file->functions, file->function_count, sizeof(*file->functions), vaddr);
+	if (after < file->function_count)
+		*end = MIN(*end, file->functions[after].start);
+	if (after == 0)
+		return;
+	index = (uint32_t)(after - 1);
+	*start = MAX(*start, file->functions[index].start);
+	for (; index != NO_FUNCTION && depth < SYMBOL_NESTING_MAX; depth++) {
+		const struct function *function = &file->functions[index];
+
+		/* The last address, as the one after it may be 0. */
+		if (vaddr - function->start < function->size) {
+			*end = MIN(*end - 1, function->start + function->size - 1) + 1;
+			return;
+		}
+		*start = MAX(*start, function->start + function->size);
+		index = function->outer;
+	}
 }
 
 bool elf_code_start(const struct elf_file *file, uint64_t *vaddr)

@@ -80,6 +80,12 @@ bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64
  */
 bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
 
+/*
+ * Narrows the range from *start to before *end, which holds `vaddr`, to addresses for which
+ * elf_lookup() has the same result.
+ */
+void elf_lookup_range(const struct elf_file *file, uint64_t vaddr, uint64_t *start, uint64_t *end);
+
 /* Gets the start of the code: the lowest address of an executable PT_LOAD. False if none. */
 bool elf_code_start(const struct elf_file *file, uint64_t *vaddr);
 

@@ -16,6 +16,11 @@ struct source_line {
 	uint64_t start; /* first address of the function; 0 if it is inlined */
 };
 
+/* Addresses from `start` to before `end`; none if `end` is 0. */
+struct address_range {
+	uint64_t start, end;
+};
+
 /*
  * Returns a copy of `count` lines, which the caller frees, with the same strings; NULL when out of
  * memory.

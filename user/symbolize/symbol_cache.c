@@ -20,6 +20,8 @@
 #define BYTES_A_SLOT 128u /* of the cache, for one of each kind */
 #define FILE_SIZE (PATH_MAX + 512u) /* of the bytes that identify a file */
 #define LOCK_ATTEMPTS 100u
+#define PAGE_SHIFT 12
+#define PAGES_AROUND 8u /* of a range, on each side of the address */
 
 /*
  * Offsets in the memory, in which they are followed by what they refer to; 0: none. Nothing moves,
@@ -38,9 +40,18 @@ struct cached_line {
 	uint32_t line, start_line;
 };
 
+/* What an entry is found by, which is a number. */
+enum key {
+	KEY_ADDRESS, /* itself: the lines are those of no other address */
+	KEY_PAGE, /* a part of the range of addresses that have the lines */
+	KEY_FILE, /* 0: all addresses have the lines */
+};
+
 struct entry {
-	uint64_t address;
+	uint64_t number; /* of the key */
+	uint64_t start, size; /* of the range */
 	offset file;
+	uint32_t key;
 	uint32_t has_symbol, count;
 	struct cached_line lines[];
 };
@@ -190,16 +201,19 @@ static size_t identify(const struct symbol_file *file, char identity[FILE_SIZE])
 	return length < 0 ? FILE_SIZE : (size_t)length;
 }
 
-static offset *find_entry(struct symbol_cache *cache, offset file, uint64_t address)
+/* Returns the slot of the entry for an address, which is 0 if it is not there. */
+static offset *find_entry(struct symbol_cache *cache, offset file, enum key key, uint64_t number,
+			  uint64_t address)
 {
-	uint32_t hash = hash_number(hash_number(cache->seed, file), address);
+	uint32_t hash = hash_number(hash_number(hash_number(cache->seed, file), key), number);
 	offset *slots = entry_slots(cache);
 	uint32_t slot = hash & (cache->slots - 1);
 
 	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
 		const struct entry *entry = at(cache, slots[slot]);
 
-		if (entry->file == file && entry->address == address)
+		if (entry->file == file && entry->key == key && entry->number == number &&
+		    address - entry->start < entry->size)
 			break;
 	}
 	return &slots[slot];
@@ -225,6 +239,13 @@ static int give(struct symbol_cache *cache, const struct entry *entry, symbol_ca
 	return found(arg, lines, entry->count);
 }
 
+static offset find_address(struct symbol_cache *cache, offset file, uint64_t address)
+{
+	return *find_entry(cache, file, KEY_ADDRESS, address, address)
+		       ?: *find_entry(cache, file, KEY_PAGE, address >> PAGE_SHIFT, address)
+		       ?: *find_entry(cache, file, KEY_FILE, 0, address);
+}
+
 bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
 		       symbol_cache_fn found, void *arg, int *err)
 {
@@ -237,7 +258,7 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 		return false;
 	place = *find_text(cache, hash_bytes(cache->seed, identity, length), identity, length);
 	if (place)
-		place = *find_entry(cache, place, address);
+		place = find_address(cache, place, address);
 	if (place && ((struct entry *)at(cache, place))->has_symbol)
 		*err = give(cache, at(cache, place), found, arg);
 	unlock(cache);
@@ -254,20 +275,27 @@ static bool add_line(struct symbol_cache *cache, const struct source_line *line,
 	       add_string(cache, line->file, &cached->file);
 }
 
+/* Lines of addresses of a file. */
+struct addition {
+	const char *identity; /* of the file */
+	size_t length;
+	uint64_t address;
+	struct address_range range; /* end 0: the address only */
+	const struct source_line *lines;
+	size_t count; /* or SYMBOL_CACHE_NONE */
+};
+
 /* Returns false if there is no room. */
-static bool add_entry(struct symbol_cache *cache, const char *identity, size_t length,
-		      uint64_t address, const struct source_line *lines, size_t count)
+static bool add_entry(struct symbol_cache *cache, const struct addition *addition, offset file,
+		      enum key key, uint64_t number, uint64_t start, uint64_t size)
 {
-	const bool has_symbol = count != SYMBOL_CACHE_NONE;
+	const bool has_symbol = addition->count != SYMBOL_CACHE_NONE;
+	const size_t count = has_symbol ? addition->count : 0;
+	uint64_t first = key == KEY_PAGE ? MAX(start, number << PAGE_SHIFT) : addition->address;
+	offset *slot = find_entry(cache, file, key, number, first), place;
 	struct entry *entry;
-	offset file, *slot, place;
 	bool complete = true;
 
-	if (!has_symbol)
-		count = 0;
-	if (!add_text(cache, identity, length, &file))
-		return false;
-	slot = find_entry(cache, file, address);
 	if (*slot)
 		return true;
 	place = is_full(cache, cache->entry_count)
@@ -277,13 +305,16 @@ static bool add_entry(struct symbol_cache *cache, const char *identity, size_t l
 		return false;
 	entry = at(cache, place);
 	*entry = (struct entry){
-		.address = address,
+		.number = number,
+		.start = start,
+		.size = size,
 		.file = file,
+		.key = key,
 		.has_symbol = has_symbol,
 		.count = (uint32_t)count,
 	};
 	for (size_t i = 0; i < count && complete; i++)
-		complete = add_line(cache, &lines[i], &entry->lines[i]);
+		complete = add_line(cache, &addition->lines[i], &entry->lines[i]);
 	if (!complete)
 		return false;
 	*slot = place;
@@ -291,19 +322,59 @@ static bool add_entry(struct symbol_cache *cache, const char *identity, size_t l
 	return true;
 }
 
+static bool add_pages(struct symbol_cache *cache, const struct addition *addition, offset file)
+{
+	const struct address_range *range = &addition->range;
+	const uint64_t page = addition->address >> PAGE_SHIFT;
+	uint64_t first = MAX(range->start >> PAGE_SHIFT, page - MIN(page, PAGES_AROUND));
+	uint64_t last = MIN((range->end - 1) >> PAGE_SHIFT, page + PAGES_AROUND);
+
+	for (uint64_t number = first; number <= last; number++) {
+		if (!add_entry(cache, addition, file, KEY_PAGE, number, range->start,
+			       range->end - range->start))
+			return false;
+	}
+	return true;
+}
+
+/* Returns false if there is no room. */
+static bool add_entries(struct symbol_cache *cache, const struct addition *addition)
+{
+	const struct address_range *range = &addition->range;
+	offset file;
+
+	if (!add_text(cache, addition->identity, addition->length, &file))
+		return false;
+	if (!range->end)
+		return add_entry(cache, addition, file, KEY_ADDRESS, addition->address,
+				 addition->address, 1);
+	if (!range->start && range->end == UINT64_MAX)
+		return add_entry(cache, addition, file, KEY_FILE, 0, 0, UINT64_MAX);
+	return add_pages(cache, addition, file);
+}
+
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
-		      const struct source_line *lines, size_t count)
+		      const struct address_range *same, const struct source_line *lines,
+		      size_t count)
 {
 	char identity[FILE_SIZE];
-	size_t length = identify(file, identity);
+	struct addition addition = {
+		.identity = identity,
+		.length = identify(file, identity),
+		.address = address,
+		.range = *same,
+		.lines = lines,
+		.count = count,
+	};
 
-	if (length >= FILE_SIZE || (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) ||
-	    !lock(cache))
+	invariant(!same->end || (address >= same->start && address < same->end));
+	if (addition.length >= FILE_SIZE ||
+	    (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) || !lock(cache))
 		return;
-	if (!add_entry(cache, identity, length, address, lines, count)) {
+	if (!add_entries(cache, &addition)) {
 		clear(cache);
 		/* If it is too large even so, only itself is missing. */
-		if (!add_entry(cache, identity, length, address, lines, count))
+		if (!add_entries(cache, &addition))
 			clear(cache);
 	}
 	unlock(cache);

@@ -51,9 +51,14 @@ typedef int (*symbol_cache_fn)(void *arg, const struct source_line *lines, size_
 bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
 		       symbol_cache_fn found, void *arg, int *err);
 
-/* Adds the lines of an address, or none (SYMBOL_CACHE_NONE), if there is room. */
+/*
+ * Adds the lines of an address, or none (SYMBOL_CACHE_NONE), if there is room. `same` is a range
+ * with the address, if all of it has these lines: the part around the address is kept, and all of a
+ * file that has no others (from 0 to UINT64_MAX).
+ */
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
-		      const struct source_line *lines, size_t count);
+		      const struct address_range *same, const struct source_line *lines,
+		      size_t count);
 
 /* Forgets all. Returns false if another process uses the cache: nothing is forgotten. */
 bool symbol_cache_clear(struct symbol_cache *cache);

@@ -225,7 +225,8 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 /* Cache */
 
 /* Keeps the lines of a location. An address that was found without a name has none. */
-static void keep_lines(const struct run *run, const struct mapping_job *mapping_job, size_t index)
+static void keep_lines(const struct run *run, const struct mapping_job *mapping_job, size_t index,
+		       const struct address_range *same)
 {
 	const struct profile *profile = run->profile;
 	const struct profile_location *location =
@@ -247,11 +248,12 @@ static void keep_lines(const struct run *run, const struct mapping_job *mapping_
 	}
 	if (count || location->elided)
 		symbol_cache_add(run->source->cache, &mapping_job->file,
-				 mapping_job->addresses[index], lines, count);
+				 mapping_job->addresses[index], same, lines, count);
 }
 
 /* The debug files of the kernel are missing on most machines: they are not searched again. */
-static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool opened)
+static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool opened,
+			const struct address_range *same)
 {
 	const struct run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
@@ -259,10 +261,10 @@ static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool op
 	if (!mapping_job->is_cached)
 		return;
 	if (found)
-		keep_lines(run, mapping_job, index);
+		keep_lines(run, mapping_job, index, same);
 	else if (opened || is_kernel(mapping_job))
 		symbol_cache_add(run->source->cache, &mapping_job->file,
-				 mapping_job->addresses[index], NULL, SYMBOL_CACHE_NONE);
+				 mapping_job->addresses[index], same, NULL, SYMBOL_CACHE_NONE);
 }
 
 /* A location whose symbol may be in the cache. */

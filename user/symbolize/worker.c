@@ -59,6 +59,7 @@ struct worker_state {
 	Elf *dwarf, *alt; /* debug information, and its alternate debug file; NULL: none */
 	struct elf_file elfs[ELF_FILES_MAX]; /* symbol tables, best first */
 	size_t elf_count;
+	bool has_pclntab;
 	uint64_t bias; /* virtual address in the file minus address of the job */
 	uint64_t *vaddrs; /* in the file, of each address */
 	bool *resolved; /* each address: its lines were sent */
@@ -249,6 +250,7 @@ static void symbolize_by_pclntab(struct worker_state *worker, int fd)
 	if (image == MAP_FAILED)
 		return;
 	if (go_pclntab_open(image, (size_t)st.st_size, &pclntab, NULL) == 0) {
+		worker->has_pclntab = true;
 		for (size_t i = 0; i < worker->job->count && !worker->err; i++) {
 			worker->message.count = 0;
 			if (go_pclntab_lookup(pclntab, worker->vaddrs[i], add_go_frame, worker) ==
@@ -292,6 +294,29 @@ static void symbolize_by_symbols(struct worker_state *worker)
 			continue;
 		make_line(worker, &worker->message.lines[0], &no_frame, &symbol);
 		send_lines(worker, i, 1);
+	}
+}
+
+/*
+ * Sends the addresses around each one that have the same symbol. With debug information, each
+ * address has lines of its own.
+ */
+static void send_ranges(struct worker_state *worker)
+{
+	if (worker->dwarf || worker->has_pclntab || worker->job->offsets || worker->bias)
+		return;
+	for (size_t i = 0; i < worker->job->count; i++) {
+		struct worker_range range = {.index = (uint32_t)i, .end = UINT64_MAX};
+		const uint64_t vaddr = worker->job->addresses[i];
+		struct symbol symbol;
+
+		for (size_t j = 0; j < worker->elf_count; j++) {
+			elf_lookup_range(&worker->elfs[j], vaddr, &range.start, &range.end);
+			if (elf_lookup(&worker->elfs[j], vaddr, &symbol))
+				break;
+		}
+		if (vaddr < range.end)
+			send_message(worker, WORKER_RANGE, &range, sizeof(range));
 	}
 }
 
@@ -501,6 +526,10 @@ static void symbolize_file(struct worker_state *worker)
 		if (worker->dwarf)
 			symbolize_by_dwarf(worker);
 		symbolize_by_symbols(worker);
+		send_ranges(worker);
+	} else if (!worker->elf_count) {
+		/* Without symbols, the addresses in the file need not be known. */
+		send_ranges(worker);
 	}
 	if (has_files)
 		debug_files_close(&worker->files);

@@ -116,6 +116,7 @@ struct worker {
 	uint32_t *strings; /* index in batch->strings of its string number - 1 */
 	size_t string_count, string_capacity;
 	bool *received; /* whether the lines of each address of the slice came */
+	struct address_range *ranges; /* of each address of the slice */
 };
 
 struct batch {
@@ -282,8 +283,12 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 		.started = now_ms(),
 	};
 	worker->received = calloc(slice->count + 1, sizeof(*worker->received));
-	if (!worker->received)
+	worker->ranges = calloc(slice->count + 1, sizeof(*worker->ranges));
+	if (!worker->received || !worker->ranges) {
+		free(worker->received);
+		free(worker->ranges);
 		return -ENOMEM;
+	}
 	worker->slot = take_slot(batch);
 	err = open_start_fds(batch, &job, &fds);
 	if (!err)
@@ -298,6 +303,7 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 		close_fd(fds.pipe[0]);
 		batch->slots_used[worker->slot] = false;
 		free(worker->received);
+		free(worker->ranges);
 		return err;
 	}
 	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * MS_PER_SECOND;
@@ -360,6 +366,7 @@ static void remove_worker(struct batch *batch, struct worker *worker)
 	free(worker->buffer);
 	free(worker->strings);
 	free(worker->received);
+	free(worker->ranges);
 	*worker = batch->workers[--batch->worker_count];
 	batch->worker_max = batch->processes;
 }
@@ -564,6 +571,26 @@ invalid:
 	return 0;
 }
 
+static void handle_range(const struct batch *batch, struct worker *worker, const void *bytes,
+			 size_t size)
+{
+	const struct worker_job *job = &batch->tasks[worker->job].job;
+	struct worker_range message = {0};
+	uint64_t address;
+
+	worker->protocol_error = true;
+	if (size != sizeof(message))
+		return;
+	memcpy(&message, bytes, size);
+	if (message.index >= worker->slice.count || worker->ranges[message.index].end)
+		return;
+	address = job->addresses[worker->slice.from + message.index];
+	if (address < message.start || address >= message.end)
+		return;
+	worker->ranges[message.index] = (struct address_range){message.start, message.end};
+	worker->protocol_error = false;
+}
+
 static void handle_problem(const struct batch *batch, struct worker *worker, const char *text,
 			   size_t size)
 {
@@ -604,7 +631,7 @@ static void handle_end(const struct batch *batch, struct worker *worker, size_t 
 	for (size_t i = 0; i < worker->slice.count; i++)
 		batch->pool->ended(batch->pool->arg, worker->job,
 				   task->indices[worker->slice.from + i], worker->received[i],
-				   worker->opened);
+				   worker->opened, &worker->ranges[i]);
 }
 
 static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,
@@ -623,6 +650,9 @@ static int handle_message(struct batch *batch, struct worker *worker, uint32_t t
 		return 0;
 	case WORKER_END:
 		handle_end(batch, worker, size);
+		return 0;
+	case WORKER_RANGE:
+		handle_range(batch, worker, bytes, size);
 		return 0;
 	case WORKER_OPENED:
 		worker->opened = size == 0;

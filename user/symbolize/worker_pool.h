@@ -34,9 +34,11 @@ struct worker_pool {
 		     size_t count);
 	/*
 	 * Receives each address of a worker that came to its end without a problem, after its
-	 * lines. `found`: it had some; `opened`: the file itself was there. May be NULL.
+	 * lines. `found`: it had some; `opened`: the file itself was there. `same`: addresses that
+	 * have the same lines, or none; `end` is 0 if there may be no other. May be NULL.
 	 */
-	void (*ended)(void *arg, size_t job, size_t index, bool found, bool opened);
+	void (*ended)(void *arg, size_t job, size_t index, bool found, bool opened,
+		      const struct address_range *same);
 	void *arg; /* of `lines` and `ended` */
 };
 

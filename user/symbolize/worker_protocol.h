@@ -66,6 +66,7 @@ enum worker_message_type {
 	WORKER_PROGRESS, /* struct worker_progress */
 	WORKER_END, /* empty; the last message: the job is complete */
 	WORKER_OPENED, /* empty: the file itself was opened, not only debug files of it */
+	WORKER_RANGE, /* struct worker_range */
 };
 
 /* Seconds that the downloads of a worker may take. */
@@ -85,6 +86,13 @@ struct worker_lines {
 	uint32_t index; /* of the address */
 	uint32_t count; /* of lines */
 	struct worker_line lines[];
+};
+
+/* All addresses from `start` to before `end` have the lines, or no lines, of one of them. */
+struct worker_range {
+	uint32_t index; /* of the address */
+	uint32_t padding;
+	uint64_t start, end;
 };
 
 /* Bytes of a download; `total` is 0 if unknown. */

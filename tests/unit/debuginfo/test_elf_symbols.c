@@ -7,6 +7,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <sys/auxv.h>
+#include <sys/param.h>
 
 #include "lib/error.h"
 #include "sandbox.h"
@@ -807,6 +808,80 @@ static void test_names_keep_shared_bytes_once(void **state)
 	assert_in_range(malloc_usable_size(file->elf.names), 1, SIZE);
 }
 
+/* What elf_lookup() finds at an address: where a symbol starts; UINT64_MAX: none. */
+static uint64_t found_at(const struct test_file *file, uint64_t vaddr)
+{
+	struct symbol symbol;
+
+	return elf_lookup(&file->elf, vaddr, &symbol) ? symbol.start : UINT64_MAX;
+}
+
+/* In random files with nested, overlapping and distant functions. */
+static void test_ranges_have_the_same_symbol(void **state)
+{
+	enum { COUNT = 12, SPAN = 256 };
+	uint32_t random = 1;
+
+	(void)state;
+	for (unsigned int round = 0; round < 50; round++) {
+		Elf64_Sym symbols[COUNT + 1] = {{0}};
+		struct test_file *file;
+		uint64_t start, end;
+
+		for (uint32_t i = 1; i <= COUNT; i++) {
+			random = random * 1103515245 + 12345;
+			symbols[i] = function_at(1, 0x1000 + (random >> 16) % SPAN,
+						 1 + (random >> 8) % 64);
+		}
+		file = make_elf_file(symbols, COUNT + 1, "\0f", 3);
+		for (uint64_t vaddr = 0xff0; vaddr < 0x1000 + 2 * SPAN; vaddr++) {
+			start = 0;
+			end = UINT64_MAX;
+			elf_lookup_range(&file->elf, vaddr, &start, &end);
+			assert_true(vaddr >= start && vaddr < end);
+			for (uint64_t other = MAX(start, 0xf00);
+			     other < MIN(end, 0x1000 + 2 * SPAN); other++)
+				assert_true(found_at(file, other) == found_at(file, vaddr));
+			/* The limits of the caller stay. */
+			start = vaddr;
+			end = vaddr + 1;
+			elf_lookup_range(&file->elf, vaddr, &start, &end);
+			assert_true(start == vaddr && end == vaddr + 1);
+		}
+		elf_clear(&file->elf);
+		read_count--;
+	}
+}
+
+static void expect_range(const struct test_file *file, uint64_t vaddr, uint64_t start, uint64_t end)
+{
+	uint64_t found_start = 0, found_end = UINT64_MAX;
+
+	elf_lookup_range(&file->elf, vaddr, &found_start, &found_end);
+	if (found_start != start || found_end != end)
+		fail_msg("%#lx: from %#lx to %#lx", vaddr, found_start, found_end);
+}
+
+static void test_ranges_are_complete(void **state)
+{
+	const Elf64_Sym symbols[] = {{0},
+				     function_at(1, 0x1000, 0x40),
+				     function_at(1, 0x1010, 0x10),
+				     function_at(1, 0x1060, 0x10)};
+	const struct test_file *file = make_elf_file(symbols, 4, "\0f", 3);
+	const struct test_file *none = new_file();
+
+	(void)state;
+	expect_range(file, 0xfff, 0, 0x1000);
+	expect_range(file, 0x100f, 0x1000, 0x1010);
+	expect_range(file, 0x1010, 0x1010, 0x1020);
+	expect_range(file, 0x1020, 0x1020, 0x1040);
+	expect_range(file, 0x1040, 0x1040, 0x1060);
+	expect_range(file, 0x106f, 0x1060, 0x1070);
+	expect_range(file, 0x1070, 0x1070, UINT64_MAX);
+	expect_range(none, 0x1000, 0, UINT64_MAX);
+}
+
 /* The stripped version is a part of another name, or lies between two names. */
 static void test_names_around_versions(void **state)
 {
@@ -961,6 +1036,8 @@ int main(void)
 		TEST(test_code_starts_at_the_lowest_segment),
 		TEST(test_notes_are_limited),
 		TEST(test_names_keep_shared_bytes_once),
+		TEST(test_ranges_have_the_same_symbol),
+		TEST(test_ranges_are_complete),
 		TEST(test_names_around_versions),
 		TEST(test_sum_of_name_lengths_is_limited),
 		TEST(test_labels_after_nested_functions_take_linear_time),

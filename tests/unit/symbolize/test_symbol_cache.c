@@ -37,6 +37,21 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* Adds the lines of one address. */
+static void add(const struct symbol_file *file, uint64_t address, const struct source_line *lines,
+		size_t count)
+{
+	symbol_cache_add(cache, file, address, &(struct address_range){0}, lines, count);
+}
+
+static void add_range(uint64_t address, uint64_t start, uint64_t end, const char *name)
+{
+	const struct source_line line = {.function = name};
+	const struct address_range same = {start, end};
+
+	symbol_cache_add(cache, &libc, address, &same, &line, 1);
+}
+
 /* The lines that were found: copies of their strings, which live as long as the test. */
 struct found {
 	unsigned int calls;
@@ -125,20 +140,20 @@ static void lines_are_found(void **state)
 
 	(void)state;
 	assert_false(is_known(&libc, 0x10));
-	symbol_cache_add(cache, &libc, 0x10, inlined, 2);
-	symbol_cache_add(cache, &libc, 0x11, &simple, 1);
-	symbol_cache_add(cache, &libc, 0x12, &unknown, 1);
+	add(&libc, 0x10, inlined, 2);
+	add(&libc, 0x11, &simple, 1);
+	add(&libc, 0x12, &unknown, 1);
 	expect(&libc, 0x10, inlined, 2);
 	expect(&libc, 0x11, &simple, 1);
 	expect(&libc, 0x12, &unknown, 1);
 	assert_false(is_known(&libc, 0xf));
 	assert_false(is_known(&libc, 0x13));
 	/* The first lines stay. */
-	symbol_cache_add(cache, &libc, 0x11, inlined, 2);
+	add(&libc, 0x11, inlined, 2);
 	expect(&libc, 0x11, &simple, 1);
 	symbol_cache_clear(cache);
 	assert_false(is_known(&libc, 0x10));
-	symbol_cache_add(cache, &libc, 0x11, inlined, 2);
+	add(&libc, 0x11, inlined, 2);
 	expect(&libc, 0x11, inlined, 2);
 }
 
@@ -148,13 +163,103 @@ static void missing_symbols_are_known(void **state)
 	int err = 1;
 
 	(void)state;
-	symbol_cache_add(cache, &libc, 1, NULL, SYMBOL_CACHE_NONE);
-	symbol_cache_add(cache, &libc, 2, &simple, 0);
+	add(&libc, 1, NULL, SYMBOL_CACHE_NONE);
+	add(&libc, 2, &simple, 0);
 	assert_true(symbol_cache_find(cache, &libc, 1, take, &found, &err));
 	assert_int_equal(err, 0);
 	assert_int_equal(found.calls, 0);
 	/* An elided frame has no lines, which is something else. */
 	expect(&libc, 2, NULL, 0);
+}
+
+/* Expects a function at the addresses from `first` to `last`. */
+static void expect_function(uint64_t first, uint64_t last, const char *name)
+{
+	const struct source_line line = {.function = name};
+
+	expect(&libc, first, &line, 1);
+	expect(&libc, first + (last - first) / 2, &line, 1);
+	expect(&libc, last, &line, 1);
+}
+
+static void ranges_are_found(void **state)
+{
+	const struct source_line exact = {.function = "exact"};
+
+	(void)state;
+	add_range(0x1010, 0x1000, 0x1100, "first");
+	add_range(0x11ff, 0x1100, 0x1200, "second");
+	/* Of three pages, in two of which others are. */
+	add_range(0x2000, 0x1f80, 0x4010, "large");
+	expect_function(0x1000, 0x10ff, "first");
+	expect_function(0x1100, 0x11ff, "second");
+	expect_function(0x1f80, 0x400f, "large");
+	assert_false(is_known(&libc, 0xfff));
+	assert_false(is_known(&libc, 0x1200));
+	assert_false(is_known(&libc, 0x1f7f));
+	assert_false(is_known(&libc, 0x4010));
+	/* What is known stays; an address of its own comes first. */
+	add_range(0x1080, 0x1080, 0x1090, "other");
+	expect_function(0x1000, 0x10ff, "first");
+	add(&libc, 0x1020, &exact, 1);
+	expect(&libc, 0x1020, &exact, 1);
+	/* At the end of the addresses. */
+	add_range(UINT64_MAX - 1, UINT64_MAX - 16, UINT64_MAX, "last");
+	expect_function(UINT64_MAX - 16, UINT64_MAX - 1, "last");
+	assert_false(is_known(&libc, UINT64_MAX));
+	add(&libc, UINT64_MAX, &exact, 1);
+	expect(&libc, UINT64_MAX, &exact, 1);
+	add_range(0, 0, 1, "zero");
+	expect_function(0, 0, "zero");
+	assert_false(is_known(&libc, 1));
+}
+
+/* The part around the address, and later around another one. */
+static void large_ranges_are_kept_in_parts(void **state)
+{
+	const uint64_t start = 0x10000, end = 0x4000000;
+
+	(void)state;
+	add_range(0x1000000, start, end, "large");
+	expect_function(0xff8000, 0x1008fff, "large");
+	assert_false(is_known(&libc, 0xff7fff));
+	assert_false(is_known(&libc, 0x1009000));
+	add_range(0x1009000, start, end, "large");
+	expect_function(0xff8000, 0x1011fff, "large");
+	add_range(start, start, end, "large");
+	expect_function(start, 0x18fff, "large");
+	assert_false(is_known(&libc, start - 1));
+	add_range(end - 1, start, end, "large");
+	expect_function(0x3ff7000, end - 1, "large");
+	assert_false(is_known(&libc, end));
+}
+
+static void whole_file_is_one_range(void **state)
+{
+	const struct address_range all = {0, UINT64_MAX};
+	struct symbol_file other = libc;
+
+	(void)state;
+	symbol_cache_add(cache, &libc, 5, &all, NULL, SYMBOL_CACHE_NONE);
+	assert_true(is_known(&libc, 0));
+	assert_true(is_known(&libc, 5));
+	assert_true(is_known(&libc, UINT64_MAX - 1));
+	assert_false(is_known(&libc, UINT64_MAX));
+	other.inode++;
+	assert_false(is_known(&other, 5));
+}
+
+/* Pages fill it like addresses: what does not fit goes with all else. */
+static void ranges_fill_it(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		const uint64_t start = i << 20;
+
+		add_range(start, start, start + 0x10000, "large");
+		expect_function(start, start + 0x8fff, "large");
+	}
+	assert_false(is_known(&libc, 0));
 }
 
 static void each_file_has_its_own(void **state)
@@ -171,12 +276,12 @@ static void each_file_has_its_own(void **state)
 	others[5].build_id = "";
 	others[6].owner++;
 	others[7].path = "/tmp/libc.so.6";
-	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	add(&libc, 1, &simple, 1);
 	for (size_t i = 0; i < 8; i++) {
 		const struct source_line line = {.function = "g", .line = (uint32_t)i};
 
 		assert_false(is_known(&others[i], 1));
-		symbol_cache_add(cache, &others[i], 1, &line, 1);
+		add(&others[i], 1, &line, 1);
 		expect(&others[i], 1, &line, 1);
 	}
 	expect(&libc, 1, &simple, 1);
@@ -185,10 +290,10 @@ static void each_file_has_its_own(void **state)
 	path[sizeof(path) - 1] = '\0';
 	others[0] = libc;
 	others[0].path = path + 1;
-	symbol_cache_add(cache, &others[0], 1, &simple, 1);
+	add(&others[0], 1, &simple, 1);
 	expect(&others[0], 1, &simple, 1);
 	others[0].path = path;
-	symbol_cache_add(cache, &others[0], 1, &simple, 1);
+	add(&others[0], 1, &simple, 1);
 	assert_false(is_known(&others[0], 1));
 }
 
@@ -199,8 +304,8 @@ static void inlined_functions_are_bounded(void **state)
 	(void)state;
 	for (size_t i = 0; i <= INLINE_DEPTH_MAX; i++)
 		lines[i] = simple;
-	symbol_cache_add(cache, &libc, 1, lines, INLINE_DEPTH_MAX);
-	symbol_cache_add(cache, &libc, 2, lines, INLINE_DEPTH_MAX + 1);
+	add(&libc, 1, lines, INLINE_DEPTH_MAX);
+	add(&libc, 2, lines, INLINE_DEPTH_MAX + 1);
 	expect(&libc, 1, lines, INLINE_DEPTH_MAX);
 	assert_false(is_known(&libc, 2));
 }
@@ -211,7 +316,7 @@ static void errors_are_those_of_the_caller(void **state)
 	int err = 0;
 
 	(void)state;
-	symbol_cache_add(cache, &libc, 1, &simple, 0);
+	add(&libc, 1, &simple, 0);
 	assert_true(symbol_cache_find(cache, &libc, 1, take, &found, &err));
 	assert_int_equal(err, -ENOMEM);
 }
@@ -221,10 +326,10 @@ static void full_cache_begins_again(void **state)
 {
 	(void)state;
 	for (uint64_t i = 0; i < ENTRIES; i++)
-		symbol_cache_add(cache, &libc, i, &simple, 1);
+		add(&libc, i, &simple, 1);
 	for (uint64_t i = 0; i < ENTRIES; i++)
 		expect(&libc, i, &simple, 1);
-	symbol_cache_add(cache, &libc, ENTRIES, &simple, 1);
+	add(&libc, ENTRIES, &simple, 1);
 	expect(&libc, ENTRIES, &simple, 1);
 	for (uint64_t i = 0; i < ENTRIES; i++)
 		assert_false(is_known(&libc, i));
@@ -242,7 +347,7 @@ static void strings_fill_it(void **state)
 	for (uint64_t i = 0; i < 200; i++) {
 		snprintf(name, sizeof(name), "%03u", (unsigned int)i);
 		name[3] = 'n';
-		symbol_cache_add(cache, &libc, i, &line, 1);
+		add(&libc, i, &line, 1);
 		expect(&libc, i, &line, 1);
 		lost += i && !is_known(&libc, 0);
 	}
@@ -259,7 +364,7 @@ static void many_strings_fill_it(void **state)
 	for (uint64_t i = 0; i < 2 * ENTRIES; i++) {
 		for (size_t j = 0; j < 3; j++)
 			snprintf(names[j], sizeof(names[j]), "%u.%zu", (unsigned int)i, j);
-		symbol_cache_add(cache, &libc, i, &line, 1);
+		add(&libc, i, &line, 1);
 		expect(&libc, i, &line, 1);
 	}
 }
@@ -273,10 +378,10 @@ static void what_never_fits_is_left_out(void **state)
 	assert_non_null(name);
 	memset(name, 'n', SIZE);
 	name[SIZE] = '\0';
-	symbol_cache_add(cache, &libc, 1, &simple, 1);
-	symbol_cache_add(cache, &libc, 2, &line, 1);
+	add(&libc, 1, &simple, 1);
+	add(&libc, 2, &line, 1);
 	assert_false(is_known(&libc, 2));
-	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	add(&libc, 1, &simple, 1);
 	expect(&libc, 1, &simple, 1);
 	free(name);
 }
@@ -296,7 +401,7 @@ static void forked_processes_share_it(void **state)
 
 	(void)state;
 	if (!pid) {
-		symbol_cache_add(cache, &libc, 1, &line, 1);
+		add(&libc, 1, &line, 1);
 		_exit(0);
 	}
 	await_exit(pid, 0);
@@ -316,14 +421,14 @@ static void killed_process_costs_the_contents(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
-		symbol_cache_add(cache, &libc, 1, &simple, 1);
+		add(&libc, 1, &simple, 1);
 		pid = fork();
 		if (!pid)
 			_exit(symbol_cache_find(cache, &libc, 1, die, NULL, &err));
 		await_exit(pid, SIGKILL);
 		assert_false(is_known(&libc, 1));
 	}
-	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	add(&libc, 1, &simple, 1);
 	expect(&libc, 1, &simple, 1);
 }
 
@@ -345,18 +450,18 @@ static void stopped_process_is_not_waited_for(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(gate), 0);
-	symbol_cache_add(cache, &libc, 1, &simple, 1);
+	add(&libc, 1, &simple, 1);
 	pid = fork();
 	if (!pid)
 		_exit(symbol_cache_find(cache, &libc, 1, stay, NULL, &err));
 	assert_int_equal(read(gate[0], &byte, 1), 1);
 	assert_false(is_known(&libc, 1));
-	symbol_cache_add(cache, &libc, 2, &simple, 1);
+	add(&libc, 2, &simple, 1);
 	assert_false(symbol_cache_clear(cache));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	await_exit(pid, SIGKILL);
 	assert_false(is_known(&libc, 2));
-	symbol_cache_add(cache, &libc, 2, &simple, 1);
+	add(&libc, 2, &simple, 1);
 	expect(&libc, 2, &simple, 1);
 	assert_true(symbol_cache_clear(cache));
 	assert_false(is_known(&libc, 2));
@@ -371,6 +476,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(lines_are_found),
 		TEST(missing_symbols_are_known),
+		TEST(ranges_are_found),
+		TEST(large_ranges_are_kept_in_parts),
+		TEST(whole_file_is_one_range),
+		TEST(ranges_fill_it),
 		TEST(each_file_has_its_own),
 		TEST(inlined_functions_are_bounded),
 		TEST(errors_are_those_of_the_caller),

@@ -324,6 +324,16 @@ static void known_addresses_need_no_file(void **state)
 	assert_int_equal(counts.unsymbolized, 2);
 	assert_int_equal(counts.named, 1);
 
+	/* So are the other addresses of a function, and those around the one without a symbol. */
+	begin_again();
+	space = map_known(1, "a.so");
+	first = location_at(space, 0x70000f);
+	none = location_at(space, 0x700fff);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(first), "first");
+	assert_string_equal(name_of(none), "");
+
 	/* An unknown address needs the file, between two known ones. */
 	begin_again();
 	space = map_known(1, "a.so");
@@ -638,6 +648,29 @@ static void build_inlined(const char *options)
 	    sandbox, options);
 }
 
+/* With line numbers, and in Go programs, an address is one of its own. */
+static void lines_of_other_addresses_are_not_known(void **state)
+{
+	uint32_t location;
+
+	(void)state;
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	build_inlined("-g -shared -Wl,--build-id=0x0123 -o a.so");
+	location = location_at(map_known(1, "a.so"), 0x700000);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_true(at(location)->line_count > 0);
+	begin_again();
+	spoil("a.so");
+	location = location_at(map_known(1, "a.so"), 0x700001);
+	symbolize();
+	assert_string_not_equal(problem, "");
+	assert_int_equal(at(location)->line_count, 0);
+	symbol_cache_free(cache);
+	cache = NULL;
+}
+
 static void expect_inlined(uint32_t location)
 {
 	const struct profile_line *lines = profile_lines(profile, at(location));
@@ -842,6 +875,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
 		TEST(known_addresses_need_no_file),
+		TEST(lines_of_other_addresses_are_not_known),
 		TEST(symbols_with_a_problem_are_not_kept),
 		TEST(files_without_a_build_id_are_not_kept),
 		TEST(locations_are_counted),

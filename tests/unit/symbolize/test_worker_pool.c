@@ -887,6 +887,12 @@ static void send_lines(const int fds[], uint32_t index, uint32_t count,
 	send_message(fds, WORKER_LINES, bytes, sizeof(head) + count * sizeof(*line));
 }
 
+static void send_range(const int fds[], uint32_t index, uint64_t start, uint64_t end)
+{
+	send_message(fds, WORKER_RANGE, &(struct worker_range){index, 0, start, end},
+		     sizeof(struct worker_range));
+}
+
 /* What a worker sends after the string "f", for a job with two addresses. */
 enum sequence {
 	VALID_LINE,
@@ -895,6 +901,7 @@ enum sequence {
 	VALID_NO_LINES,
 	VALID_NO_NAMES,
 	VALID_OPENED,
+	VALID_RANGES,
 	VALID_PROBLEM,
 	VALID_END, /* the number of valid ones */
 	INVALID_INDEX = VALID_END,
@@ -910,6 +917,11 @@ enum sequence {
 	INVALID_STRING_TOO_LONG,
 	INVALID_TYPE,
 	INVALID_OPENED,
+	INVALID_RANGE_SIZE,
+	INVALID_RANGE_INDEX,
+	INVALID_RANGE_AFTER,
+	INVALID_RANGE_BEFORE,
+	INVALID_RANGE_TWICE,
 	INVALID_END,
 	INVALID_AFTER_THE_END,
 	INVALID_UNWANTED_PROGRESS,
@@ -956,6 +968,10 @@ static void send_sequence(const int fds[])
 		send_lines(fds, 1, 1, &line);
 		send_message(fds, WORKER_OPENED, "", 0);
 		break;
+	case VALID_RANGES:
+		send_range(fds, 1, 2, UINT64_MAX);
+		send_range(fds, 0, 0, 2);
+		break;
 	case VALID_PROBLEM:
 		send_message(fds, WORKER_OPENED, "", 0);
 		send_message(fds, WORKER_PROBLEM, "p", 1);
@@ -995,10 +1011,26 @@ static void send_sequence(const int fds[])
 		send_message(fds, WORKER_STRING, text, WORKER_STRING_MAX + 1);
 		break;
 	case INVALID_TYPE:
-		send_message(fds, WORKER_OPENED + 1, "", 0);
+		send_message(fds, WORKER_RANGE + 1, "", 0);
 		break;
 	case INVALID_OPENED:
 		send_message(fds, WORKER_OPENED, "x", 1);
+		break;
+	case INVALID_RANGE_SIZE:
+		send_message(fds, WORKER_RANGE, one, sizeof(struct worker_range) - 1);
+		break;
+	case INVALID_RANGE_INDEX:
+		send_range(fds, 2, 0, UINT64_MAX);
+		break;
+	case INVALID_RANGE_AFTER:
+		send_range(fds, 0, 2, UINT64_MAX);
+		break;
+	case INVALID_RANGE_BEFORE:
+		send_range(fds, 1, 0, 2);
+		break;
+	case INVALID_RANGE_TWICE:
+		send_range(fds, 0, 0, 2);
+		send_range(fds, 0, 0, 2);
 		break;
 	case INVALID_END:
 		send_message(fds, WORKER_END, "x", 1);
@@ -1717,17 +1749,20 @@ static int count_lines(void *arg, size_t job, size_t index, const struct source_
 	return 0;
 }
 
-/* Addresses: with "!" if lines were found; else "INDEX+", or "INDEX-" if the file was not opened.
- */
-static char ended[16];
+/* Addresses: with "!" if lines were found; "+", or "-" if the file was not opened; and a range. */
+static char ended[64];
 
-static void note_end(void *arg, size_t job, size_t index, bool found, bool opened)
+static void note_end(void *arg, size_t job, size_t index, bool found, bool opened,
+		     const struct address_range *same)
 {
 	size_t used = strlen(ended);
 
 	(void)arg, (void)job;
-	snprintf(ended + used, sizeof(ended) - used, "%zu%s%c", index, found ? "!" : "",
-		 opened ? '+' : '-');
+	used += (size_t)snprintf(ended + used, sizeof(ended) - used, "%zu%s%c", index,
+				 found ? "!" : "", opened ? '+' : '-');
+	if (same->end)
+		snprintf(ended + used, sizeof(ended) - used, "(%" PRIx64 ",%" PRIx64 ")",
+			 same->start, same->end);
 }
 
 static void each_message_is_checked(void **state)
@@ -1742,6 +1777,7 @@ static void each_message_is_checked(void **state)
 		[VALID_NO_LINES] = {1, 0, "0-1!-", ""},
 		[VALID_NO_NAMES] = {1, 1, "0!-1-", ""},
 		[VALID_OPENED] = {1, 1, "0+1!+", ""},
+		[VALID_RANGES] = {0, 0, "0-(0,2)1-(2,ffffffffffffffff)", ""},
 		[VALID_PROBLEM] = {0, 0, "", "p"},
 	};
 	const uint64_t addresses[] = {1, 2};
