@@ -136,16 +136,43 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording_overhead_percent(recording));
 }
 
-/* Returns whether the kept symbols have all functions of the kernel in a profile. */
-static bool kept_symbols_suffice(const struct profile *profile, const struct kallsyms *kallsyms)
+static bool is_missing(const struct profile *profile, const struct kallsyms *kallsyms,
+		       uint32_t index)
 {
-	for (size_t i = 1; kallsyms && i < profile->locations.count; i++) {
-		const struct profile_location *location = &profile->locations.items[i];
-		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
+	const struct profile_location *location = &profile->locations.items[index];
+	const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
 
-		if (is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
-		    !kernel_symbols_have(kallsyms, location->address))
-			return false;
+	return is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
+	       !kernel_symbols_have(kallsyms, location->address);
+}
+
+/* Returns whether few enough samples have functions of the kernel that the kept symbols lack. */
+static bool are_rare(const struct profile *profile, const struct kallsyms *kallsyms)
+{
+	int64_t total = 0, missing = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const uint32_t stack = profile->samples.items[i].stack;
+		const uint32_t *locations = profile_stack_locations(profile, stack);
+		const int64_t value = profile_values(profile, i)[0];
+		uint32_t depth = profile->stacks.items[stack].count;
+
+		while (depth > 0 && !is_missing(profile, kallsyms, locations[depth - 1]))
+			depth--;
+		total += value;
+		missing += depth ? value : 0;
+	}
+	return missing <= total / KERNEL_SYMBOLS_TOLERANCE;
+}
+
+/* Returns whether the kept symbols do for the functions of the kernel in a profile. */
+static bool kept_symbols_suffice(const struct profile *profile, const struct recording *recording)
+{
+	const struct kallsyms *kallsyms = recording->kallsyms;
+
+	for (uint32_t i = 1; kallsyms && i < profile->locations.count; i++) {
+		if (is_missing(profile, kallsyms, i))
+			return recording->tolerates_missing && are_rare(profile, kallsyms);
 	}
 	return kallsyms != NULL;
 }
@@ -162,7 +189,9 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 	int err = live_source_describe(live, profile);
 
 	if (!err && recording->symbolize) {
-		if (!kept_symbols_suffice(profile, kept)) {
+		if (!kept_symbols_suffice(profile, recording)) {
+			if (kept && recording->reads_kernel)
+				*recording->reads_kernel = true;
 			kept = NULL;
 			err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
 		}

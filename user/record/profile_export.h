@@ -18,6 +18,8 @@ struct mapped_files;
 struct symbol_cache;
 struct window;
 
+#define KERNEL_SYMBOLS_TOLERANCE 100
+
 /* The properties of a recording beside its samples. */
 struct recording {
 	const char *command_line;
@@ -28,6 +30,12 @@ struct recording {
 	const struct symbolize_options *symbolize;
 	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
 	const struct kallsyms *kallsyms;
+	/*
+	 * Of a profile with kept symbols, up to one sample in KERNEL_SYMBOLS_TOLERANCE may have
+	 * functions of the kernel without symbols; otherwise they are read again for any.
+	 */
+	bool tolerates_missing;
+	bool *reads_kernel; /* set when they are read although they are kept; or NULL */
 	struct symbol_cache *cache; /* of the symbols of files; NULL: none */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	uint32_t rate; /* Hz asked for */

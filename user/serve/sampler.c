@@ -41,12 +41,13 @@
 #define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
 /* A debug package that is installed later has symbols that the cache does not. */
 #define CACHE_NS (3600 * NS_PER_SECOND)
+#define KERNEL_READ_NS (600 * NS_PER_SECOND)
 #define END_TIMEOUT_MS 10000
 #define END_ATTEMPTS 3u
 
 /* What a process that exports leaves, in shared memory. */
 struct export_result {
-	bool done;
+	bool done, reads_kernel;
 	int err;
 	char error[160];
 	uint64_t samples;
@@ -77,6 +78,8 @@ struct sampler {
 	struct kernel_symbols kernel;
 	struct symbol_cache *cache; /* NULL: none */
 	int64_t cache_start_ns; /* of the monotonic clock */
+	/* When an export read the symbols of the kernel; 0: none has. */
+	int64_t kernel_read_ns;
 	int signals, events;
 	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
@@ -215,6 +218,7 @@ static void write_profile(const struct sampler *sampler, struct recorder *record
 
 	recording->sandbox = sampler->config->sandbox;
 	recording->symbolize = sampler->config->symbolize;
+	recording->reads_kernel = &result->reads_kernel;
 	result->start_ns = recording->start_ns;
 	result->duration_ns = recording->duration_ns;
 	result->samples = window->samples;
@@ -248,7 +252,8 @@ static void count_lost(struct sampler *sampler, uint64_t samples, const struct e
 /* For the copies of this process as well. The rings wait meanwhile. */
 static void keep_symbols(struct sampler *sampler, struct recording *recording)
 {
-	int64_t now = now_ns(CLOCK_MONOTONIC);
+	const int64_t monotonic_ns = now_ns(CLOCK_MONOTONIC);
+	int64_t now = monotonic_ns;
 
 	kernel_symbols_refresh(&sampler->kernel, "");
 	if (!sampler->cache)
@@ -257,6 +262,9 @@ static void keep_symbols(struct sampler *sampler, struct recording *recording)
 		now = sampler->cache_start_ns;
 	sampler->cache_start_ns = now;
 	recording->kallsyms = sampler->kernel.table;
+	/* Filters of system calls are code without symbols, which many programs have. */
+	recording->tolerates_missing =
+		sampler->kernel_read_ns && monotonic_ns - sampler->kernel_read_ns < KERNEL_READ_NS;
 	recording->cache = sampler->cache;
 }
 
@@ -319,6 +327,8 @@ static bool deliver(struct sampler *sampler, struct export *export)
 	struct error error;
 	int file;
 
+	if (result->reads_kernel)
+		sampler->kernel_read_ns = now_ns(CLOCK_MONOTONIC);
 	reply->err = result->done ? result->err : -EIO;
 	if (result->done && reply->type == REPLY_RECORDED) {
 		reply->start_ns = result->start_ns;

@@ -586,6 +586,9 @@ static void symbolize_module(struct worker_state *worker)
 	} while (!done && path);
 	if (!done)
 		open_binary(worker, try_module);
+	/* Without a file, no address has lines. */
+	if (!done && worker->fd < 0)
+		send_ranges(worker);
 }
 
 static void symbolize_job(struct worker_state *worker)

@@ -532,6 +532,46 @@ static void missing_symbols_of_the_kernel_are_read(void **state)
 	kallsyms_free(kallsyms);
 }
 
+/* Returns whether symbols are read for `missing` of 100 samples that the kept ones lack. */
+static bool reads_kernel(struct fixture *fixture, unsigned int missing, bool tolerates)
+{
+	struct kallsyms *kallsyms = make_kallsyms(KERNEL, "kept_function");
+	bool reads = false;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		struct stackbeat_sample *sample = begin_sample(fixture);
+
+		sample_kernel(sample, KERNEL + (i < missing ? 0x100 + i : 0));
+		add_sample(fixture);
+	}
+	fixture->recording.kallsyms = kallsyms;
+	fixture->recording.tolerates_missing = tolerates;
+	fixture->recording.reads_kernel = &reads;
+	profile_free(export_and_read(fixture));
+	kallsyms_free(kallsyms);
+	return reads;
+}
+
+static void rare_symbols_of_the_kernel_may_be_missing(void **state)
+{
+	assert_false(reads_kernel(*state, 1, true));
+}
+
+static void frequent_symbols_of_the_kernel_are_read(void **state)
+{
+	assert_true(reads_kernel(*state, 2, true));
+}
+
+static void without_tolerance_all_symbols_are_read(void **state)
+{
+	assert_true(reads_kernel(*state, 1, false));
+}
+
+static void known_symbols_of_the_kernel_are_not_read(void **state)
+{
+	assert_false(reads_kernel(*state, 0, false));
+}
+
 static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1172,6 +1212,10 @@ int main(void)
 		ENCODE_TEST(samples_with_equal_labels_are_aggregated),
 		ENCODE_TEST(kept_symbols_of_the_kernel_are_used),
 		ENCODE_TEST(missing_symbols_of_the_kernel_are_read),
+		ENCODE_TEST(rare_symbols_of_the_kernel_may_be_missing),
+		ENCODE_TEST(frequent_symbols_of_the_kernel_are_read),
+		ENCODE_TEST(without_tolerance_all_symbols_are_read),
+		ENCODE_TEST(known_symbols_of_the_kernel_are_not_read),
 		ENCODE_TEST(offline_symbolization_equals_online),
 		ENCODE_TEST(programs_with_equal_paths_have_their_own_symbols),
 		ENCODE_TEST(failed_write_leaves_no_file),

@@ -44,7 +44,7 @@
 struct exporter {
 	int nice;
 	bool session_is_closed, files_are_forked, dies_with_parent;
-	bool socket_is_closed, wake_is_closed, stops;
+	bool socket_is_closed, wake_is_closed, stops, tolerates_missing;
 	uint32_t rate;
 	bool rate_given;
 	double seconds;
@@ -58,7 +58,7 @@ static struct {
 	int open_err, run_err, take_err, measure_err, export_err, write_err;
 	bool fork_fails, has_no_epoll;
 	bool is_due; /* the recorder wants recorder_take() */
-	bool blocks, crashes; /* processes that export */
+	bool blocks, crashes, reads_kernel; /* processes that export */
 	uint64_t samples; /* of each slice */
 	void (*script)(void); /* in recorder_run() */
 	void (*polled)(void); /* in poll() */
@@ -240,6 +240,9 @@ int export_profile(struct window *window, struct mapped_files *files,
 	exporter->symbolize = recording->symbolize;
 	exporter->kallsyms = recording->kallsyms;
 	exporter->cache = recording->cache;
+	exporter->tolerates_missing = recording->tolerates_missing;
+	if (fake.reads_kernel)
+		*recording->reads_kernel = true;
 	for (uint64_t i = 0; i < TRUNCATED_COUNT; i++)
 		counts->samples[i] = i + 1;
 	*warning = (struct error){""};
@@ -643,6 +646,22 @@ static void cut_for_hours(void)
 	}
 }
 
+/* For ten minutes after a slice for which the symbols of the kernel were read. */
+static void cut_after_reading_the_kernel(void)
+{
+	static const unsigned int seconds[] = {0, 0, 599, 1, 0, 600};
+	static const bool reads[] = {false, true, false, false, true, false};
+	static const bool tolerates[] = {false, false, true, false, false, false};
+
+	expect_ready(0, 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		fake.seconds += seconds[i];
+		fake.reads_kernel = reads[i];
+		cut_one(i + 1);
+		assert_int_equal(exporter->tolerates_missing, tolerates[i]);
+	}
+}
+
 /* It is tried again with each slice. */
 static void cut_with_a_busy_cache(void)
 {
@@ -673,6 +692,14 @@ static void cache_begins_again_each_hour(void **state)
 	expect_slice(6);
 	expect(REPLY_END, false);
 	assert_int_equal(fake.caches, 1);
+}
+
+static void symbols_of_generated_code_may_be_missing(void **state)
+{
+	(void)state;
+	sample(cut_after_reading_the_kernel);
+	expect_slice(7);
+	expect(REPLY_END, false);
 }
 
 static void missing_cache_is_made_later(void **state)
@@ -1410,6 +1437,7 @@ int main(void)
 		TEST(cuts_end_a_slice),
 		TEST(without_symbols_none_are_kept),
 		TEST(cache_begins_again_each_hour),
+		TEST(symbols_of_generated_code_may_be_missing),
 		TEST(busy_cache_begins_again_later),
 		TEST(missing_cache_is_made_later),
 		TEST(full_recorder_ends_a_slice),
