@@ -400,6 +400,8 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 
 		if (is_stopped() && result == HTTP_UNAVAILABLE)
 			break;
+		if (result == HTTP_NONE)
+			continue;
 		if (result != HTTP_ACCEPTED && strcmp(error.text, printed.text)) {
 			fprintf(stderr, "stackbeat push: %s\n", error.text);
 			printed = error;

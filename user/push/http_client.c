@@ -24,7 +24,7 @@
 #define REPLY_SIZE 4096u /* bytes of an answer, for the message */
 #define REASON_MAX 320u /* bytes of the server's reason in a message */
 #define HEADERS_MAX 64u
-#define PEM_BYTES_MAX (1 << 20)
+#define PEM_BYTES_MAX ((size_t)1 << 20)
 #define PATH_OF_FD "/proc/self/fd/%d"
 
 /* Debian has libcurl with two libraries for TLS. */
@@ -210,18 +210,20 @@ static int copy_pem(const char *path, struct error *error)
 	struct stat status;
 	int from = open_regular_file(path, 0, &status), to, err = 0;
 	ssize_t copied = 1;
+	size_t size = 0;
 
 	if (from < 0)
 		return error_errno(error, -from, "can't read %s", path);
 	to = memfd_create("pem", MFD_CLOEXEC);
 	if (to < 0)
 		err = error_errno(error, errno, "can't copy %s", path);
-	else if (status.st_size > PEM_BYTES_MAX)
-		err = error_set(error, EFBIG, "%s: it has more than 1 MiB", path);
 	while (!err && copied > 0) {
 		copied = sendfile(to, from, NULL, PEM_BYTES_MAX);
+		size += copied > 0 ? (size_t)copied : 0;
 		if (copied < 0)
 			err = error_errno(error, errno, "can't copy %s", path);
+		else if (size > PEM_BYTES_MAX)
+			err = error_set(error, EFBIG, "%s: it has more than 1 MiB", path);
 	}
 	close(from);
 	if (err && to >= 0)

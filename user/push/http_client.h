@@ -23,6 +23,7 @@ enum http_result {
 	HTTP_ACCEPTED,
 	HTTP_UNAVAILABLE, /* no answer, or one that says to try again, or to authenticate */
 	HTTP_REFUSED, /* the server will never accept this request */
+	HTTP_NONE, /* there was nothing to request yet */
 };
 
 struct http_client;

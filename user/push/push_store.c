@@ -19,6 +19,7 @@ struct store_push {
 	struct push_store_counts *counts;
 	enum http_result result;
 	struct error *error;
+	bool waits; /* the next window has its delay */
 };
 
 /* Whether a window is younger than the delay. One of the future is not: the clock was set back. */
@@ -39,7 +40,8 @@ static int push_window(const struct profile *profile, const struct window_name *
 	/* A part of it may have been pushed before it was merged. */
 	if (name->start_us < state->next_us)
 		return 0;
-	if (must_wait(push, name))
+	push->waits = must_wait(push, name);
+	if (push->waits)
 		return STOPPED;
 	if (name->start_us != state->next_us)
 		state->done = 0;
@@ -63,14 +65,15 @@ enum http_result push_store(struct http_client *client, const struct push_option
 {
 	const int64_t left_us = state->wait_us - now_ns(CLOCK_REALTIME) / 1000;
 	const struct push_state before = *state;
-	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED, error};
+	const uint64_t windows = counts->windows;
+	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED, error, false};
 	struct store_query query;
 	struct error other;
 	int err;
 
 	/* Unless the clock was set back. */
 	if (left_us > 0 && left_us <= options->delay_us)
-		return HTTP_ACCEPTED;
+		return HTTP_NONE;
 	err = store_query(path, state->next_us, INT64_MAX, NULL, push_window, &push, &query,
 			  &other);
 	/* If it was stopped by an answer, push_profile() has set the message. */
@@ -88,5 +91,7 @@ enum http_result push_store(struct http_client *client, const struct push_option
 		*error = other;
 		push.result = HTTP_UNAVAILABLE;
 	}
+	if (push.result == HTTP_ACCEPTED && push.waits && counts->windows == windows)
+		return HTTP_NONE;
 	return push.result;
 }

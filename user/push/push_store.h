@@ -24,7 +24,8 @@ struct push_store_counts {
  * Pushes all windows of the store in `path` from the state's position on, and writes the state.
  * Returns HTTP_ACCEPTED if there is nothing to be pushed any more, HTTP_REFUSED likewise if the
  * server has refused some or a window could not be read, or HTTP_UNAVAILABLE if it is to be tried
- * again later. All but the first set `error`.
+ * again later, or HTTP_NONE if all that is left has its delay. HTTP_REFUSED and HTTP_UNAVAILABLE
+ * set `error`.
  */
 enum http_result push_store(struct http_client *client, const struct push_options *options,
 			    const char *path, struct push_state *state,

@@ -43,7 +43,8 @@ int microhttpd_load(struct error *error)
 
 int gnutls_load(struct error *error)
 {
-	void *library = dlopen(TLS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	/* The one that libmicrohttpd has loaded: its sessions are changed. */
+	void *library = dlopen(TLS_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	bool found = library;
 
 #define FIND(name)                                                                                 \
@@ -57,6 +58,6 @@ int gnutls_load(struct error *error)
 	if (library)
 		dlclose(library);
 	return error_set(error, EOPNOTSUPP,
-			 "--tls-client-ca: there is no " TLS_LIBRARY
+			 "--tls-client-ca: " LIBRARY " does not use " TLS_LIBRARY
 			 ", which checks certificates, or it is too old");
 }

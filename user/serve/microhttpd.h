@@ -65,7 +65,10 @@ extern struct gnutls gnutls;
  */
 int microhttpd_load(struct error *error);
 
-/* Likewise, the library that libmicrohttpd uses for TLS; certificates of clients need it. */
+/*
+ * Finds functions of the library that libmicrohttpd uses for TLS, which certificates of clients
+ * need. microhttpd_load() comes first. Returns 0 or -EOPNOTSUPP.
+ */
 int gnutls_load(struct error *error);
 
 #endif

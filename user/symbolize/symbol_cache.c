@@ -21,7 +21,7 @@
 #define FILE_SIZE (PATH_MAX + 512u) /* of the bytes that identify a file */
 #define LOCK_ATTEMPTS 100u
 #define PAGE_SHIFT 12
-#define PAGES_AROUND 8u /* of a range, on each side of the address */
+#define PAGE_RANGES_MAX 32u /* further addresses of the page have entries of their own */
 
 /*
  * Offsets in the memory, in which they are followed by what they refer to; 0: none. Nothing moves,
@@ -43,7 +43,7 @@ struct cached_line {
 /* What an entry is found by, which is a number. */
 enum key {
 	KEY_ADDRESS, /* itself: the lines are those of no other address */
-	KEY_PAGE, /* a part of the range of addresses that have the lines */
+	KEY_PAGE, /* the addresses of the page that are in the range have the lines */
 	KEY_FILE, /* 0: all addresses have the lines */
 };
 
@@ -201,13 +201,23 @@ static size_t identify(const struct symbol_file *file, char identity[FILE_SIZE])
 	return length < 0 ? FILE_SIZE : (size_t)length;
 }
 
-/* Returns the slot of the entry for an address, which is 0 if it is not there. */
-static offset *find_entry(struct symbol_cache *cache, offset file, enum key key, uint64_t number,
-			  uint64_t address)
+static uint64_t number_of(enum key key, uint64_t address)
 {
-	uint32_t hash = hash_number(hash_number(hash_number(cache->seed, file), key), number);
+	return key == KEY_ADDRESS ? address : key == KEY_PAGE ? address >> PAGE_SHIFT : 0;
+}
+
+static uint32_t hash_entry(const struct symbol_cache *cache, offset file, enum key key,
+			   uint64_t number)
+{
+	return hash_number(hash_number(hash_number(cache->seed, file), key), number);
+}
+
+/* Returns the slot of the entry for an address, which is 0 if it is not there. */
+static offset *find_entry(struct symbol_cache *cache, offset file, enum key key, uint64_t address)
+{
+	const uint64_t number = number_of(key, address);
 	offset *slots = entry_slots(cache);
-	uint32_t slot = hash & (cache->slots - 1);
+	uint32_t slot = hash_entry(cache, file, key, number) & (cache->slots - 1);
 
 	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
 		const struct entry *entry = at(cache, slots[slot]);
@@ -241,9 +251,9 @@ static int give(struct symbol_cache *cache, const struct entry *entry, symbol_ca
 
 static offset find_address(struct symbol_cache *cache, offset file, uint64_t address)
 {
-	return *find_entry(cache, file, KEY_ADDRESS, address, address)
-		       ?: *find_entry(cache, file, KEY_PAGE, address >> PAGE_SHIFT, address)
-		       ?: *find_entry(cache, file, KEY_FILE, 0, address);
+	return *find_entry(cache, file, KEY_ADDRESS, address)
+		       ?: *find_entry(cache, file, KEY_PAGE, address)
+		       ?: *find_entry(cache, file, KEY_FILE, address);
 }
 
 bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
@@ -287,12 +297,12 @@ struct addition {
 
 /* Returns false if there is no room. */
 static bool add_entry(struct symbol_cache *cache, const struct addition *addition, offset file,
-		      enum key key, uint64_t number, uint64_t start, uint64_t size)
+		      enum key key)
 {
 	const bool has_symbol = addition->count != SYMBOL_CACHE_NONE;
 	const size_t count = has_symbol ? addition->count : 0;
-	uint64_t first = key == KEY_PAGE ? MAX(start, number << PAGE_SHIFT) : addition->address;
-	offset *slot = find_entry(cache, file, key, number, first), place;
+	const uint64_t number = number_of(key, addition->address);
+	offset *slot = find_entry(cache, file, key, addition->address), place;
 	struct entry *entry;
 	bool complete = true;
 
@@ -306,13 +316,17 @@ static bool add_entry(struct symbol_cache *cache, const struct addition *additio
 	entry = at(cache, place);
 	*entry = (struct entry){
 		.number = number,
-		.start = start,
-		.size = size,
+		.start = addition->address,
+		.size = 1,
 		.file = file,
 		.key = key,
 		.has_symbol = has_symbol,
 		.count = (uint32_t)count,
 	};
+	if (key != KEY_ADDRESS) {
+		entry->start = addition->range.start;
+		entry->size = addition->range.end - addition->range.start;
+	}
 	for (size_t i = 0; i < count && complete; i++)
 		complete = add_line(cache, &addition->lines[i], &entry->lines[i]);
 	if (!complete)
@@ -322,35 +336,34 @@ static bool add_entry(struct symbol_cache *cache, const struct addition *additio
 	return true;
 }
 
-static bool add_pages(struct symbol_cache *cache, const struct addition *addition, offset file)
+/* Returns whether a page has so many ranges that looking them up would take long. */
+static bool is_crowded(struct symbol_cache *cache, offset file, uint64_t address)
 {
-	const struct address_range *range = &addition->range;
-	const uint64_t page = addition->address >> PAGE_SHIFT;
-	uint64_t first = MAX(range->start >> PAGE_SHIFT, page - MIN(page, PAGES_AROUND));
-	uint64_t last = MIN((range->end - 1) >> PAGE_SHIFT, page + PAGES_AROUND);
+	const uint64_t page = number_of(KEY_PAGE, address);
+	uint32_t slot = hash_entry(cache, file, KEY_PAGE, page) & (cache->slots - 1), count = 0;
 
-	for (uint64_t number = first; number <= last; number++) {
-		if (!add_entry(cache, addition, file, KEY_PAGE, number, range->start,
-			       range->end - range->start))
-			return false;
+	for (; entry_slots(cache)[slot]; slot = (slot + 1) & (cache->slots - 1)) {
+		const struct entry *entry = at(cache, entry_slots(cache)[slot]);
+
+		count += entry->file == file && entry->key == KEY_PAGE && entry->number == page;
 	}
-	return true;
+	return count >= PAGE_RANGES_MAX;
 }
 
 /* Returns false if there is no room. */
-static bool add_entries(struct symbol_cache *cache, const struct addition *addition)
+static bool add(struct symbol_cache *cache, const struct addition *addition)
 {
 	const struct address_range *range = &addition->range;
+	enum key key = KEY_PAGE;
 	offset file;
 
 	if (!add_text(cache, addition->identity, addition->length, &file))
 		return false;
-	if (!range->end)
-		return add_entry(cache, addition, file, KEY_ADDRESS, addition->address,
-				 addition->address, 1);
-	if (!range->start && range->end == UINT64_MAX)
-		return add_entry(cache, addition, file, KEY_FILE, 0, 0, UINT64_MAX);
-	return add_pages(cache, addition, file);
+	if (!range->end || is_crowded(cache, file, addition->address))
+		key = KEY_ADDRESS;
+	else if (!range->start && range->end == UINT64_MAX)
+		key = KEY_FILE;
+	return add_entry(cache, addition, file, key);
 }
 
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
@@ -371,10 +384,10 @@ void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file
 	if (addition.length >= FILE_SIZE ||
 	    (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) || !lock(cache))
 		return;
-	if (!add_entries(cache, &addition)) {
+	if (!add(cache, &addition)) {
 		clear(cache);
 		/* If it is too large even so, only itself is missing. */
-		if (!add_entries(cache, &addition))
+		if (!add(cache, &addition))
 			clear(cache);
 	}
 	unlock(cache);

@@ -53,8 +53,8 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 
 /*
  * Adds the lines of an address, or none (SYMBOL_CACHE_NONE), if there is room. `same` is a range
- * with the address, if all of it has these lines: the part around the address is kept, and all of a
- * file that has no others (from 0 to UINT64_MAX).
+ * with the address, if all of it has these lines: the part in the page of the address is kept, and
+ * all of a file that has no others (from 0 to UINT64_MAX).
  */
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
 		      const struct address_range *same, const struct source_line *lines,

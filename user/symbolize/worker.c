@@ -60,6 +60,7 @@ struct worker_state {
 	struct elf_file elfs[ELF_FILES_MAX]; /* symbol tables, best first */
 	size_t elf_count;
 	bool has_pclntab;
+	bool lacks_symbols; /* those of a file could not be read, perhaps for want of memory */
 	uint64_t bias; /* virtual address in the file minus address of the job */
 	uint64_t *vaddrs; /* in the file, of each address */
 	bool *resolved; /* each address: its lines were sent */
@@ -303,7 +304,8 @@ static void symbolize_by_symbols(struct worker_state *worker)
  */
 static void send_ranges(struct worker_state *worker)
 {
-	if (worker->dwarf || worker->has_pclntab || worker->job->offsets || worker->bias)
+	if (worker->dwarf || worker->has_pclntab || worker->lacks_symbols || worker->job->offsets ||
+	    worker->bias)
 		return;
 	for (size_t i = 0; i < worker->job->count; i++) {
 		struct worker_range range = {.index = (uint32_t)i, .end = UINT64_MAX};
@@ -328,6 +330,8 @@ static void read_symbols(struct worker_state *worker, int fd, const void *image,
 
 	if (elf_read(&worker->elfs[worker->elf_count], fd, image, size, true, &problem) == 0)
 		worker->elf_count++;
+	else
+		worker->lacks_symbols = true;
 }
 
 static int send_progress(void *arg, long done, long total)

@@ -91,13 +91,13 @@ class Server:
         program = SCRATCH / "stackbeat"
         run("strip", "-o", program, shutil.which("stackbeat"))
         self.group = Group("serve")
-        self.process = self.group.start(program, "serve", "--store", STORE, "--listen",
-                                        f"unix:{SCRATCH}/http.sock", stderr=subprocess.PIPE, text=True)
-        self.process.stderr.readline()
+        with open(SCRATCH / "serve.err", "wb") as err:
+            self.process = self.group.start(program, "serve", "--store", STORE, "--listen",
+                                            f"unix:{SCRATCH}/http.sock", stderr=err)
 
     def stop(self):
         self.process.terminate()
-        self.process.communicate()
+        self.process.wait()
         unload()
 
 

@@ -549,6 +549,27 @@ static void store_is_followed_until_a_signal(void **state)
 	assert_int_equal(done.waits, 2);
 }
 
+/* While a window waits, there is no news of the server. */
+static void waiting_is_no_answer(void **state)
+{
+	static const enum http_result results[] = {HTTP_UNAVAILABLE, HTTP_NONE, HTTP_UNAVAILABLE,
+						   HTTP_NONE, HTTP_ACCEPTED};
+	char words[256];
+
+	(void)state;
+	fake.euid = 1000;
+	fake.waits = 4;
+	for (size_t i = 0; i < 5; i++) {
+		fake.results[i] = results[i];
+		fake.reasons[i] = "away";
+	}
+	snprintf(words, sizeof(words), "--store %s ", sandbox);
+	assert_int_equal(push(words, ""), STATUS_OK);
+	assert_string_equal(
+		messages, "stackbeat push: away\n"
+			  "stackbeat push: the server accepts profiles again\n" COUNTS_OF_NOTHING);
+}
+
 /* Machines do not send at once, nor when the server comes back. */
 static void times_are_spread(void **state)
 {
@@ -667,6 +688,7 @@ int main(void)
 		TEST(rights_are_given_up),
 		TEST(store_is_followed_until_a_signal),
 		TEST(times_are_spread),
+		TEST(waiting_is_no_answer),
 		TEST(server_that_is_away_is_tried_again),
 		TEST(errors_end_it_before_pushing),
 	};

@@ -450,6 +450,9 @@ static void clients_need_certificates(void **state)
 	assert_int_equal(status_with_certificate(port, "stranger", "X: y"), 0);
 	assert_int_equal(status_with_certificate(port, "expired", "X: y"), 0);
 	assert_int_equal(status_with_certificate(port, "server", "X: y"), 0);
+	/* In the older version, certificates are sent within the handshake. */
+	assert_int_equal(get_by_tls(port, "X: y", "-tls1_2"), 256);
+	assert_string_equal(response, "");
 	/* A certificate of the authority, with the key of another. */
 	run("cp '%s/client.crt' '%s/forged.crt' && cp '%s/other.key' '%s/forged.key'", sandbox,
 	    sandbox, sandbox, sandbox);

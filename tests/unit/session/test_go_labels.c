@@ -257,11 +257,13 @@ static void bytes_that_are_no_text_are_replaced(void **state)
 	add(&record, "cut", "\xe2\x82");
 	/* As a text, it is the key of the second label. */
 	add(&record, "\x01", "other");
+	add(&record, "last", "value");
 	convert(&record);
-	assert_int_equal(values.count, 3);
+	assert_int_equal(values.count, 4);
 	expect_item(0, "a?b", "??");
 	expect_item(1, "?", "?[31m");
 	expect_item(2, "cut", "??");
+	expect_item(3, "last", "value");
 }
 
 static void cut_labels_are_marked(void **state)

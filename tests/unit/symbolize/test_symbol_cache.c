@@ -189,20 +189,16 @@ static void ranges_are_found(void **state)
 	(void)state;
 	add_range(0x1010, 0x1000, 0x1100, "first");
 	add_range(0x11ff, 0x1100, 0x1200, "second");
-	/* Of three pages, in two of which others are. */
-	add_range(0x2000, 0x1f80, 0x4010, "large");
 	expect_function(0x1000, 0x10ff, "first");
 	expect_function(0x1100, 0x11ff, "second");
-	expect_function(0x1f80, 0x400f, "large");
 	assert_false(is_known(&libc, 0xfff));
 	assert_false(is_known(&libc, 0x1200));
-	assert_false(is_known(&libc, 0x1f7f));
-	assert_false(is_known(&libc, 0x4010));
-	/* What is known stays; an address of its own comes first. */
+	/* What is known stays, and does not hide the rest of a range. */
 	add_range(0x1080, 0x1080, 0x1090, "other");
+	add_range(0x1300, 0x1180, 0x1400, "third");
 	expect_function(0x1000, 0x10ff, "first");
-	add(&libc, 0x1020, &exact, 1);
-	expect(&libc, 0x1020, &exact, 1);
+	expect_function(0x1100, 0x11ff, "second");
+	expect_function(0x1200, 0x13ff, "third");
 	/* At the end of the addresses. */
 	add_range(UINT64_MAX - 1, UINT64_MAX - 16, UINT64_MAX, "last");
 	expect_function(UINT64_MAX - 16, UINT64_MAX - 1, "last");
@@ -212,26 +208,39 @@ static void ranges_are_found(void **state)
 	add_range(0, 0, 1, "zero");
 	expect_function(0, 0, "zero");
 	assert_false(is_known(&libc, 1));
+	/* An address of its own comes first. */
+	add(&libc, 0x1020, &exact, 1);
+	expect(&libc, 0x1020, &exact, 1);
 }
 
-/* The part around the address, and later around another one. */
-static void large_ranges_are_kept_in_parts(void **state)
+/* The part in the page of the address, and later in that of another one. */
+static void pages_of_a_range_are_kept_one_by_one(void **state)
 {
-	const uint64_t start = 0x10000, end = 0x4000000;
-
 	(void)state;
-	add_range(0x1000000, start, end, "large");
-	expect_function(0xff8000, 0x1008fff, "large");
-	assert_false(is_known(&libc, 0xff7fff));
-	assert_false(is_known(&libc, 0x1009000));
-	add_range(0x1009000, start, end, "large");
-	expect_function(0xff8000, 0x1011fff, "large");
-	add_range(start, start, end, "large");
-	expect_function(start, 0x18fff, "large");
-	assert_false(is_known(&libc, start - 1));
-	add_range(end - 1, start, end, "large");
-	expect_function(0x3ff7000, end - 1, "large");
-	assert_false(is_known(&libc, end));
+	add_range(0x2000, 0x1f80, 0x4010, "large");
+	expect_function(0x2000, 0x2fff, "large");
+	assert_false(is_known(&libc, 0x1fff));
+	assert_false(is_known(&libc, 0x3000));
+	add_range(0x1fff, 0x1f80, 0x4010, "large");
+	expect_function(0x1f80, 0x2fff, "large");
+	assert_false(is_known(&libc, 0x1f7f));
+	add_range(0x4000, 0x1f80, 0x4010, "large");
+	expect_function(0x4000, 0x400f, "large");
+	assert_false(is_known(&libc, 0x4010));
+}
+
+/* A page with many ranges does not make the cache slow. */
+static void crowded_pages_have_addresses(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 40; i++)
+		add_range(0x1000 + 16 * i, 0x1000 + 16 * i, 0x1010 + 16 * i, "f");
+	for (uint64_t i = 0; i < 40; i++) {
+		assert_true(is_known(&libc, 0x1000 + 16 * i));
+		assert_int_equal(is_known(&libc, 0x1001 + 16 * i), i < 32);
+	}
+	add_range(0x2000, 0x2000, 0x2010, "f");
+	expect_function(0x2000, 0x200f, "f");
 }
 
 static void whole_file_is_one_range(void **state)
@@ -249,16 +258,16 @@ static void whole_file_is_one_range(void **state)
 	assert_false(is_known(&other, 5));
 }
 
-/* Pages fill it like addresses: what does not fit goes with all else. */
+/* Ranges fill it like addresses: what does not fit goes with all else. */
 static void ranges_fill_it(void **state)
 {
 	(void)state;
-	for (uint64_t i = 0; i < ENTRIES; i++) {
-		const uint64_t start = i << 20;
-
-		add_range(start, start, start + 0x10000, "large");
-		expect_function(start, start + 0x8fff, "large");
-	}
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		add_range(i << 20, i << 20, (i << 20) + 0x10000, "large");
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		expect_function(i << 20, (i << 20) + 0xfff, "large");
+	add_range(ENTRIES << 20, ENTRIES << 20, (ENTRIES << 20) + 16, "one more");
+	expect_function(ENTRIES << 20, (ENTRIES << 20) + 15, "one more");
 	assert_false(is_known(&libc, 0));
 }
 
@@ -477,7 +486,8 @@ int main(void)
 		TEST(lines_are_found),
 		TEST(missing_symbols_are_known),
 		TEST(ranges_are_found),
-		TEST(large_ranges_are_kept_in_parts),
+		TEST(pages_of_a_range_are_kept_one_by_one),
+		TEST(crowded_pages_have_addresses),
 		TEST(whole_file_is_one_range),
 		TEST(ranges_fill_it),
 		TEST(each_file_has_its_own),
