@@ -24,7 +24,7 @@ SETTINGS = [
     "bytes shorter. bpftrace: `profile:hz:RATE { @[kstack, ustack] = count(); }`, with room for all "
     "stacks. floor: a timer at the same rate whose callback does nothing.",
     "One CPU, one instruction per nanosecond (QEMU -icount), so that a figure does not depend on the "
-    "machine that emulates the guest; except for section 6, CPUs.",
+    "machine that emulates the guest; except for section 6, CPUs, and the bytes of section 7.",
 ]
 
 
