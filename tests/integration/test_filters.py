@@ -158,15 +158,21 @@ def children_with_reused_pids_are_sampled():
 def replacing_a_filter_does_not_block():
     """The old filter is freed after a grace period. If too many wait for that, a new one is refused with EBUSY."""
     with Session(rate=1000) as session:
-        refused = 0
-        for _ in range(20):
+        def is_refused():
             # Together, as messages of their own can take longer than a grace period.
-            for error in session.netlink.session_set_at_once(session.id, 4 * S.FILTERS_WAITING_MAX, pids=[os.getpid()]):
+            errors = session.netlink.session_set_at_once(session.id, 4 * S.FILTERS_WAITING_MAX, pids=[os.getpid()])
+            for error in errors:
                 check_equal(error.errno, errno.EBUSY, "error")
                 check("too many replaced filters" in error.text, f"the message is {error.text!r}")
-                refused += 1
-        # On debug kernels, messages in one buffer can, too.
-        check(refused or PATIENCE > 1, "no filter was refused")
+            return errors
+
+        # Grace periods vary: on a busy machine, one can end within the messages of a buffer.
+        if PATIENCE == 1:
+            wait_until(is_refused, "a refused filter")
+        else:
+            # On debug kernels, all can.
+            for _ in range(20):
+                is_refused()
         wait_until(lambda: try_settings(session, pids=[os.getpid()]), "room for one more filter")
         # Settings without a filter are not refused.
         for _ in range(100):
