@@ -283,9 +283,9 @@ def table_of_serve(raws):
         "executes 3,000 million instructions a second; most: in a step of 15 minutes (idle), of an hour (the "
         "services) and of a minute (busy). MiB: the proportional set size; the peak is that of the control group, "
         "with files in the page cache.",
-        "For comparison, what others state: the OpenTelemetry eBPF profiler, of which parca-agent is a distribution, "
-        "\"1% CPU and 250MB memory are our upper limits in testing and the agent typically manages to stay way below "
-        "that\" (its README, November 2026)."]
+        "For comparison, the README of the OpenTelemetry eBPF profiler (November 2026): \"1% CPU and 250MB memory are "
+        "our upper limits in testing and the agent typically manages to stay way below that\". No figure of "
+        "parca-agent's authors was found."]
     return table
 
 

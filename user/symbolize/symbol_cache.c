@@ -40,7 +40,7 @@ struct cached_line {
 	uint32_t line, start_line;
 };
 
-/* What an entry is found by, which is a number. */
+/* Kinds of keys of the entries of a file; each key is a number. */
 enum key {
 	KEY_ADDRESS, /* itself: the lines are those of no other address */
 	KEY_PAGE, /* the addresses of the page that are in the range have the lines */
