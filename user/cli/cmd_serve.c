@@ -347,7 +347,7 @@ static int open_listeners(struct server *server, struct error *error)
 		http->listener_count += !err;
 	}
 	for (size_t i = 0; i < http->listener_count; i++)
-		has_tls |= http->listeners[i].is_tcp && !http->listeners[i].is_loopback;
+		has_tls |= http_listener_is_remote(&http->listeners[i]);
 	if (!err && server->access.certificate && !has_tls)
 		print_message("--tls-cert is not used: all addresses are local");
 	return err;

@@ -756,7 +756,7 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 	struct error error;
 
 	/* A browser may be led to believe that a page of another host comes from here. */
-	if ((daemon->listener->is_loopback || !daemon->listener->is_tcp) &&
+	if (!http_listener_is_remote(daemon->listener) &&
 	    !request_is_to_loopback(host_of(query->connection)))
 		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
 				   "the request is to another host");
@@ -882,10 +882,8 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 
 static bool has_tls(const struct daemon *daemon)
 {
-	const struct http_listener *listener = daemon->listener;
-
-	return daemon->http->config->access->certificate && listener->is_tcp &&
-	       !listener->is_loopback;
+	return daemon->http->config->access->certificate &&
+	       http_listener_is_remote(daemon->listener);
 }
 
 /*

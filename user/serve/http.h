@@ -24,6 +24,12 @@ struct http_listener {
 	bool is_loopback; /* TCP without TLS */
 };
 
+/* Returns whether clients of other machines can reach it: with TLS, if there is a certificate. */
+static inline bool http_listener_is_remote(const struct http_listener *listener)
+{
+	return listener->is_tcp && !listener->is_loopback;
+}
+
 struct http_config {
 	struct http_listener listeners[LISTENERS_MAX];
 	size_t listener_count;
