@@ -238,7 +238,8 @@
  * Until the table of a file is there (the first samples of a program, or after
  * dlopen()), a sample that needs it can carry a copy of the registers and of the top of
  * the user stack (STACKBEAT_A_STACK_COPY), by which the reader can unwind it: the record
- * that follows the sample.
+ * that follows the sample. Copies are written to the first half of a ring's unread bytes only: they
+ * cost no samples. A reader of copies has a watermark of less than that, or copies are lost.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H

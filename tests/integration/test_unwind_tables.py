@@ -20,6 +20,7 @@ from unwind_tables import HEADER, RULE, pack_table, set_tables, wait_for_files
 SAMPLES = 200
 DEPTH = 7
 COPY = 4096
+RING_SIZE = 256 << 10
 
 
 def sample_frameless(mode):
@@ -134,6 +135,23 @@ def copy_without_room_loses_only_the_copy():
         stats = session.stats()
         check(stats["stack_copies_lost"] >= 50, f"lost copies: {stats}")
         check_balance(stats)
+
+
+@test
+def copies_leave_half_of_the_ring_to_samples():
+    process = start(*workload("frameless", "plain", DEPTH))
+    with Session(rate=2000, pids=[process.pid], ring_size=RING_SIZE, stack_copy=COPY) as session:
+        session.start()
+        # Nothing is read: copies fill their half, and samples go on.
+        wait_until(lambda: session.stats()["stack_copies_lost"] >= SAMPLES, "lost copies")
+        session.stop()
+        stats = session.stats()
+        check_equal(stats["lost_full"], 0, f"lost samples of {stats}")
+        copied = Counter()
+        for sample, stack in session.read_with_stacks():
+            copied[sample.cpu] += len(stack.bytes) if stack else 0
+        for cpu, size in copied.items():
+            check(size <= RING_SIZE // 2, f"{size} bytes of copies in the ring of CPU {cpu}")
 
 
 @test
