@@ -67,6 +67,7 @@ struct file_entry {
 	int fd; /* kept; -1: none */
 	int table_fd; /* opened for its unwind table; -1: none; or a negative errno value */
 	uint32_t owner; /* uid, see struct file_owner; of an opened file */
+	uint32_t table_owner; /* likewise, of one that was opened for its table */
 	uint8_t state; /* enum state */
 	uint8_t unmarked_sweeps; /* at most SWEEPS_FORGOTTEN */
 	uint8_t hung_sweeps; /* since it is FILE_HUNG */
@@ -714,6 +715,11 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
 	return fd >= 0 ? fd : error_errno(error, -fd, "can't be opened");
 }
 
+uint32_t mapped_file_table_owner(const struct mapped_file *file)
+{
+	return ((const struct file_entry *)file)->table_owner;
+}
+
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file)
 {
 	const struct file_entry *entry = (const struct file_entry *)file;
@@ -898,6 +904,7 @@ static void finish_copy(struct mapped_files *files, struct file_entry *entry, st
 static void finish_open_for_table(struct file_entry *entry, struct file_job *job)
 {
 	entry->opening_for_table = false;
+	entry->table_owner = job->err ? FILE_UID_ANY : job->owner.uid;
 	if (!entry->pinned)
 		return;
 	close_table_fd(entry);

@@ -163,6 +163,12 @@ int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *f
  */
 int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, struct error *error);
 
+/*
+ * Returns the uid of the owner of a file for which mapped_file_table_fd() has returned a
+ * descriptor; FILE_UID_ANY if its file system can report any owner.
+ */
+uint32_t mapped_file_table_owner(const struct mapped_file *file);
+
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);
 

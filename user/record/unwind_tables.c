@@ -41,6 +41,7 @@ struct table {
 	uint8_t state; /* enum state */
 	bool is_urgent; /* a copy of a stack waits for it */
 	bool is_pinned; /* its file */
+	bool was_opened; /* so that the owner of its file is known */
 	bool is_counted;
 	bool was_refused; /* counted as refused */
 	bool was_checked; /* the module has found that the file is the mapped one */
@@ -429,6 +430,37 @@ static bool is_any_urgent(const struct unwind_tables *tables)
 	return false;
 }
 
+/*
+ * Whether the owner of an opened file has a worker already. Root may have all of them. File systems
+ * that can report any owner are one owner.
+ */
+static bool owner_is_served(const struct unwind_tables *tables, const struct mapped_file *file)
+{
+	const uint32_t owner = mapped_file_table_owner(file);
+
+	if (!owner)
+		return false;
+	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
+		const struct slot *slot = &tables->slots[i];
+
+		if (slot->file != NO_FILE && slot->is_running &&
+		    mapped_file_table_owner(mapped_files_at(tables->files, slot->file)) == owner)
+			return true;
+	}
+	return false;
+}
+
+/* Empties a slot whose file has to wait for another one of its owner. Returns whether it could. */
+static bool put_back(struct unwind_tables *tables, struct slot *slot)
+{
+	if (array_reserve(&tables->waiting, &tables->waiting_capacity, tables->waiting_count, 1,
+			  sizeof(*tables->waiting)))
+		return false;
+	tables->waiting[tables->waiting_count++] = slot->file;
+	slot->file = NO_FILE;
+	return true;
+}
+
 static void start_job(struct unwind_tables *tables, struct slot *slot)
 {
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
@@ -437,6 +469,11 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 
 	if (fd == -EAGAIN)
 		return;
+	tables->list[file->index].was_opened = fd >= 0;
+	if (fd >= 0 && owner_is_served(tables, file) && put_back(tables, slot)) {
+		close(fd);
+		return;
+	}
 	err = fd < 0 ? fd
 		     : unwind_job_start(&slot->job, tables->config.sandbox, fd,
 					slot->is_urgent || tables->is_urgent);
@@ -474,16 +511,26 @@ static unsigned int priority(const struct unwind_tables *tables, uint32_t index)
 		       : mapped_file_is_held(mapped_files_at(tables->files, index));
 }
 
-/* Removes the file with the highest priority, the first one of these, from those that wait. */
+/*
+ * Removes the file with the highest priority, the first one of these, from those that wait and may
+ * have a worker. Returns NO_FILE if there is none.
+ */
 static uint32_t take_waiting(struct unwind_tables *tables)
 {
-	size_t best = 0;
+	size_t best = tables->waiting_count;
 	uint32_t index;
 
-	for (size_t i = 1; i < tables->waiting_count; i++) {
-		if (priority(tables, tables->waiting[i]) > priority(tables, tables->waiting[best]))
+	for (size_t i = 0; i < tables->waiting_count; i++) {
+		index = tables->waiting[i];
+		if (tables->list[index].was_opened &&
+		    owner_is_served(tables, mapped_files_at(tables->files, index)))
+			continue;
+		if (best == tables->waiting_count ||
+		    priority(tables, index) > priority(tables, tables->waiting[best]))
 			best = i;
 	}
+	if (best == tables->waiting_count)
+		return NO_FILE;
 	index = tables->waiting[best];
 	tables->waiting_count--;
 	memmove(tables->waiting + best, tables->waiting + best + 1,
@@ -495,11 +542,13 @@ static void fill_slot(struct unwind_tables *tables, struct slot *slot)
 {
 	struct mapped_file *file;
 
-	while (slot->file == NO_FILE && tables->waiting_count) {
+	while (slot->file == NO_FILE) {
 		*slot = (struct slot){
 			.file = take_waiting(tables),
 			.is_urgent = tables->is_urgent,
 		};
+		if (slot->file == NO_FILE)
+			return;
 		file = mapped_files_at(tables->files, slot->file);
 		if (mapped_file_open_for_table(tables->files, file)) {
 			slot->file = NO_FILE;

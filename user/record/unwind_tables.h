@@ -2,7 +2,8 @@
 /*
  * The unwind tables of mapped files: compiles them in workers (unwind/job.h), and passes them to
  * the module. Files in which samples have frames come first, before them those that a copy of a
- * stack waits for. Nothing here waits: a recording goes on meanwhile.
+ * stack waits for. An owner of files other than root has one worker at a time, so that files that
+ * take long don't keep others waiting. Nothing here waits: a recording goes on meanwhile.
  *
  * Tables are also kept for copies of stacks, as far as memory permits. A table that was dropped is
  * compiled again when a copy needs it. What is known of a file is forgotten with the file.

@@ -318,6 +318,36 @@ static void all_files_get_tables(void **state)
 	assert_int_equal(jobs.start_count, 6);
 }
 
+/* A user's slow files leave a worker to those of others. */
+static void owner_has_one_worker(void **state)
+{
+	static const uid_t owners[] = {1000, 1000, 1000, 1001, 0};
+	struct fixture *fixture = *state;
+
+	if (geteuid())
+		skip();
+	run_until_pushed(fixture, 1);
+	add_files(fixture, 5);
+	for (unsigned int i = 0; i < 5; i++)
+		assert_int_equal(chown(in_sandbox("file%u", i), owners[i], 0), 0);
+	jobs.outcomes[0].waits = jobs.outcomes[1].waits = true;
+	/* The VDSO, the first file of 1000, and those of 1001 and root. */
+	run_until_pushed(fixture, 3);
+	assert_int_equal(jobs.start_count, 4);
+	assert_int_equal(jobs.started[1], 0);
+	assert_int_equal(jobs.started[2], 3);
+	assert_int_equal(jobs.started[3], 4);
+	run_once(fixture);
+	assert_int_equal(jobs.start_count, 4);
+	end_job(0);
+	run_until_started(fixture, 5);
+	assert_int_equal(jobs.started[4], 1);
+	run_once(fixture);
+	assert_int_equal(jobs.start_count, 5);
+	end_job(1);
+	run_until_pushed(fixture, 6);
+}
+
 /* Two workers run. A file that is being opened has no descriptor to wait for. */
 static void number_of_workers_is_limited(void **state)
 {
@@ -861,6 +891,7 @@ int main(void)
 		TEST(all_files_get_tables),
 		TEST(memory_of_the_list_is_known),
 		TEST(number_of_workers_is_limited),
+		TEST(owner_has_one_worker),
 		TEST(urgent_files_come_first),
 		TEST(memory_is_limited),
 		TEST(without_memory_no_table_is_kept),
