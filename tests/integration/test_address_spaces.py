@@ -748,7 +748,7 @@ def worker_backs_off_from_an_unread_metadata_ring():
 
 @exact_test
 def exit_of_a_big_process_is_not_delayed():
-    """A process of 512 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
+    """A process of 256 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
     some of them are interrupted by other work of the kernel."""
     load()
     took = {}
@@ -756,7 +756,7 @@ def exit_of_a_big_process_is_not_delayed():
         with Session(rate=1000, ring_size=4 << 20) as session:
             if name == "sampled":
                 session.start()
-            out, _ = run(*workload("bigexit", 512, 5, 5000000))
+            out, _ = run(*workload("bigexit", 256, 3, 5000000))
             took[name] = statistics.median(last_json(out))
             if name == "sampled":
                 comms = [sample.comm for sample in session.read() if sample.address_space]

@@ -8,10 +8,9 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (check, check_equal, comment, defer, pprof, Recording, run, start, temporary_directory,
-                     test, wait_until, workload)
+from harness import (check, check_equal, comment, defer, long_exact_test, pprof, Recording, run, start,
+                     temporary_directory, test, wait_until, workload)
 
-SHORT_PROCESSES = 10000
 MEMORY_MOST = 64 << 20
 ROTATED = re.compile(r"profile\.\d{8}T\d{6}Z(\.\d+)?\.pb\.gz")
 
@@ -107,11 +106,10 @@ def memory_of(process):
     return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10
 
 
-@test
-def short_processes_take_little_memory():
+def record_short_processes(count):
     recording = Recording("-a", "-F", 997)
     recording.session()
-    run(*workloads.churn(temporary_directory(), "fork", SHORT_PROCESSES, 20000))
+    run(*workloads.churn(temporary_directory(), "fork", count, 20000))
     # The end of the last processes is noticed, and their stacks are folded.
     memory = memory_of(recording.process)
     recording.interrupt()
@@ -119,9 +117,19 @@ def short_processes_take_little_memory():
     short = [sample for sample in profile.samples if sample.labels["comm"].startswith("work_")]
     processes = {sample.labels["pid"] for sample in short}
     print(f"# {len(processes)} sampled processes, peak of {memory / (1 << 20):.1f} MiB")
-    check(len(processes) > SHORT_PROCESSES / 10, f"{len(processes)} processes were sampled")
+    check(len(processes) > count / 10, f"{len(processes)} processes were sampled")
     check(memory < MEMORY_MOST, f"peak of {memory} bytes")
     for sample in short:
         own = [frame for frame in sample.frames if "work_" in frame.file]
         check(all(sample.labels["comm"] in frame.file for frame in own),
               f"files of {sample.labels}: {own}")
+
+
+@test
+def short_processes_take_little_memory():
+    record_short_processes(2500)
+
+
+@long_exact_test
+def ten_thousand_short_processes_take_little_memory():
+    record_short_processes(10000)
