@@ -238,8 +238,8 @@
  * Until the table of a file is there (the first samples of a program, or after
  * dlopen()), a sample that needs it can carry a copy of the registers and of the top of
  * the user stack (STACKBEAT_A_STACK_COPY), by which the reader can unwind it: the record
- * that follows the sample. Copies are written to the first half of a ring's unread bytes only: they
- * cost no samples. A reader of copies has a watermark of less than that, or copies are lost.
+ * that follows the sample. Copies use half of a ring at most, so that they cost no samples: a
+ * sample whose copy does not fit there has none.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
@@ -668,7 +668,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_RING_SIZE,
 	/*
 	 * u32: number of unread bytes in a ring that wakes poll(), 1 to the ring size;
-	 * 0: half of the ring size (default)
+	 * 0: half of the ring size, or a quarter if stacks are copied (default)
 	 */
 	STACKBEAT_A_WATERMARK,
 

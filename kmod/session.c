@@ -480,14 +480,18 @@ static int sb_session_check(const struct sb_session *session,
 static void sb_session_set_rings(struct sb_session *session,
 				 const struct sb_settings *settings)
 {
+	u32 copy = sb_settings_have(settings, STACKBEAT_A_STACK_COPY) ? settings->stack_copy :
+									 session->stack_copy;
+
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE))
 		WRITE_ONCE(session->page->ring_size, settings->ring_size);
 	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK)) {
 		session->watermark_set = settings->watermark;
 		WRITE_ONCE(session->watermark, settings->watermark);
 	}
+	/* Copies of stacks fill half of a ring: the reader wakes before that half is full. */
 	if (!session->watermark_set)
-		WRITE_ONCE(session->watermark, session->page->ring_size / 2);
+		WRITE_ONCE(session->watermark, session->page->ring_size / (copy ? 4 : 2));
 }
 
 #define SB_FILTER_ATTRS                                                        \

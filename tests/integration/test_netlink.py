@@ -47,6 +47,10 @@ def settings_can_be_read_back():
         reported = session.get()
         check_equal((reported["cpus"], reported["pids"], reported["watermark"]), ("", [], 64 << 10),
                     "reset settings")
+        session.set(stack_copy=4096)
+        check_equal(session.get()["watermark"], 32 << 10, "watermark with copies")
+        session.set(stack_copy=0, ring_size=256 << 10)
+        check_equal(session.get()["watermark"], 128 << 10, "watermark without copies")
 
 
 @test

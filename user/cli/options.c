@@ -385,6 +385,17 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 	return 0;
 }
 
+/* Returns the smallest ring, of which copies use half at most, that has room for copies of this
+ * size. */
+static uint32_t ring_size_for(uint32_t stack_copy)
+{
+	uint32_t size = STACKBEAT_RING_SIZE_MIN;
+
+	while (stack_copy > size / 4)
+		size *= 2;
+	return size;
+}
+
 static int parse_memory(const char *text, uint64_t *memory, struct error *error)
 {
 	if (!parse_size(text, MEMORY_MAX, memory) || *memory < MEMORY_MIN)
@@ -701,6 +712,12 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	if (options->no_symbolize && options->hides_go_runtime)
 		return error_set(error, EINVAL,
 				 "--go-hide-runtime and --no-symbolize can't be combined");
+	if (options->session.stack_copy > options->session.ring_size / 4)
+		return error_set(
+			error, EINVAL,
+			"--stack-copy: copies of %u bytes need a --ring-size of %uK or more",
+			options->session.stack_copy,
+			ring_size_for(options->session.stack_copy) >> 10);
 	if (options->session.verify && !options->session.stack_copy)
 		return error_set(error, EINVAL, "--verify can't be combined with --stack-copy=0");
 	if (options->snapshot && options->rotate)

@@ -695,6 +695,7 @@ int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *f
 	 */
 	if (entry->fd >= 0 && !entry->id) {
 		entry->table_fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
+		entry->table_owner = entry->owner;
 		return 0;
 	}
 	job = open_job(entry, FILE_JOB_OPEN_FOR_TABLE);

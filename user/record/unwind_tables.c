@@ -13,6 +13,7 @@
 #include "lib/array.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "process/mapped_files.h"
 #include "runtime/go_layout.h"
 #include "unwind/job.h"
@@ -431,26 +432,32 @@ static bool is_any_urgent(const struct unwind_tables *tables)
 }
 
 /*
- * Whether the owner of an opened file has a worker already. Root may have all of them. File systems
- * that can report any owner are one owner.
+ * Whether an opened file may not have a worker now: of the owners other than root, each has one at
+ * most, and all together leave one to root. A file system that can report any owner may be that of
+ * any owner.
  */
-static bool owner_is_served(const struct unwind_tables *tables, const struct mapped_file *file)
+static bool has_to_wait(const struct unwind_tables *tables, const struct mapped_file *file)
 {
 	const uint32_t owner = mapped_file_table_owner(file);
+	unsigned int others = 0;
 
 	if (!owner)
 		return false;
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
 		const struct slot *slot = &tables->slots[i];
+		uint32_t served;
 
-		if (slot->file != NO_FILE && slot->is_running &&
-		    mapped_file_table_owner(mapped_files_at(tables->files, slot->file)) == owner)
+		if (slot->file == NO_FILE || !slot->is_running)
+			continue;
+		served = mapped_file_table_owner(mapped_files_at(tables->files, slot->file));
+		if (served && (served == owner || served == FILE_UID_ANY || owner == FILE_UID_ANY))
 			return true;
+		others += served != 0;
 	}
-	return false;
+	return others == UNWIND_TABLES_JOBS - 1;
 }
 
-/* Empties a slot whose file has to wait for another one of its owner. Returns whether it could. */
+/* Empties a slot whose file has to wait. Returns whether it could. */
 static bool put_back(struct unwind_tables *tables, struct slot *slot)
 {
 	if (array_reserve(&tables->waiting, &tables->waiting_capacity, tables->waiting_count, 1,
@@ -470,7 +477,7 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 	if (fd == -EAGAIN)
 		return;
 	tables->list[file->index].was_opened = fd >= 0;
-	if (fd >= 0 && owner_is_served(tables, file) && put_back(tables, slot)) {
+	if (fd >= 0 && has_to_wait(tables, file) && put_back(tables, slot)) {
 		close(fd);
 		return;
 	}
@@ -523,7 +530,7 @@ static uint32_t take_waiting(struct unwind_tables *tables)
 	for (size_t i = 0; i < tables->waiting_count; i++) {
 		index = tables->waiting[i];
 		if (tables->list[index].was_opened &&
-		    owner_is_served(tables, mapped_files_at(tables->files, index)))
+		    has_to_wait(tables, mapped_files_at(tables->files, index)))
 			continue;
 		if (best == tables->waiting_count ||
 		    priority(tables, index) > priority(tables, tables->waiting[best]))

@@ -2,8 +2,9 @@
 /*
  * The unwind tables of mapped files: compiles them in workers (unwind/job.h), and passes them to
  * the module. Files in which samples have frames come first, before them those that a copy of a
- * stack waits for. An owner of files other than root has one worker at a time, so that files that
- * take long don't keep others waiting. Nothing here waits: a recording goes on meanwhile.
+ * stack waits for. An owner of files other than root has one worker at a time, and all of them
+ * leave one to root, so that files that take long don't keep others waiting. Nothing here waits: a
+ * recording goes on meanwhile.
  *
  * Tables are also kept for copies of stacks, as far as memory permits. A table that was dropped is
  * compiled again when a copy needs it. What is known of a file is forgotten with the file.
@@ -28,7 +29,7 @@ struct sandbox_server;
 struct unwind_tables;
 
 /* Workers at the same time. */
-#define UNWIND_TABLES_JOBS 2u
+#define UNWIND_TABLES_JOBS 3u
 /* Descriptors of unwind_tables_poll(), at most. */
 #define UNWIND_TABLES_FDS (UNWIND_TABLES_JOBS + 1)
 /* Default limit of the tables that are kept. */

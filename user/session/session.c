@@ -103,8 +103,6 @@ static int choose_unwinding(struct session *session, const struct session_config
 	settings->goroutines = config->goroutines;
 	settings->unwind_tables = session->unwind_tables;
 	settings->stack_copy = session->unwind_tables ? config->stack_copy : 0;
-	/* Copies take half of a ring at most: the reader wakes before that half is full. */
-	settings->watermark = settings->stack_copy ? config->ring_size / 4 : 0;
 	return 0;
 }
 
@@ -152,7 +150,7 @@ int session_configure(struct session *session, const struct session_config *conf
 		       NETLINK_SET(STACKBEAT_A_MAX_DEPTH) | NETLINK_SET(STACKBEAT_A_RING_SIZE) |
 		       NETLINK_SET(STACKBEAT_A_CPUS) | NETLINK_SET(STACKBEAT_A_INHERIT) |
 		       NETLINK_SET(STACKBEAT_A_NO_JITTER) | NETLINK_SET(STACKBEAT_A_BUDGET) |
-		       NETLINK_SET(STACKBEAT_A_WATERMARK) | NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
+		       NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
 		       NETLINK_SET(STACKBEAT_A_STACK_COPY) | NETLINK_SET(STACKBEAT_A_PIDS) |
 		       NETLINK_SET(STACKBEAT_A_TIDS) | NETLINK_SET(STACKBEAT_A_CGROUPS) |
 		       NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),

@@ -252,6 +252,9 @@ static void copies_of_stacks_are_limited(void **state)
 	assert_int_equal(options.session.stack_copy, 8);
 	PARSES("--stack-copy", "64K");
 	assert_int_equal(options.session.stack_copy, 64 << 10);
+	PARSES("--stack-copy", "32K", "--ring-size", "128K");
+	REFUSES("copies of 32776 bytes need a --ring-size of 256K or more", "--stack-copy", "32776",
+		"--ring-size", "64K");
 	REFUSES("--stack-copy: '4'", "--stack-copy", "4");
 	REFUSES("--stack-copy: '7'", "--stack-copy", "7");
 	REFUSES("--stack-copy: '9'", "--stack-copy", "9");

@@ -318,89 +318,99 @@ static void all_files_get_tables(void **state)
 	assert_int_equal(jobs.start_count, 6);
 }
 
-/* A user's slow files leave a worker to those of others. */
+/* Slow files of users leave a worker to other users, and one to root. */
 static void owner_has_one_worker(void **state)
 {
-	static const uid_t owners[] = {1000, 1000, 1000, 1001, 0};
+	static const uid_t owners[] = {1000, 1000, 1001, 1002, 0, 0};
 	struct fixture *fixture = *state;
 
 	if (geteuid())
 		skip();
 	run_until_pushed(fixture, 1);
-	add_files(fixture, 5);
-	for (unsigned int i = 0; i < 5; i++)
+	add_files(fixture, 6);
+	for (unsigned int i = 0; i < 6; i++) {
 		assert_int_equal(chown(in_sandbox("file%u", i), owners[i], 0), 0);
-	jobs.outcomes[0].waits = jobs.outcomes[1].waits = true;
-	/* The VDSO, the first file of 1000, and those of 1001 and root. */
+		jobs.outcomes[i].waits = i < 4;
+	}
+	/* The VDSO, a file of 1000, one of 1001, and those of root. */
 	run_until_pushed(fixture, 3);
-	assert_int_equal(jobs.start_count, 4);
+	assert_int_equal(jobs.start_count, 5);
 	assert_int_equal(jobs.started[1], 0);
-	assert_int_equal(jobs.started[2], 3);
+	assert_int_equal(jobs.started[2], 2);
 	assert_int_equal(jobs.started[3], 4);
-	run_once(fixture);
-	assert_int_equal(jobs.start_count, 4);
-	end_job(0);
-	run_until_started(fixture, 5);
-	assert_int_equal(jobs.started[4], 1);
+	assert_int_equal(jobs.started[4], 5);
 	run_once(fixture);
 	assert_int_equal(jobs.start_count, 5);
+	/* Of 1000 and 1002, the first one that waits. */
+	end_job(0);
+	run_until_started(fixture, 6);
+	run_once(fixture);
+	assert_int_equal(jobs.started[5], 1);
+	end_job(2);
+	run_until_started(fixture, 7);
+	assert_int_equal(jobs.started[6], 3);
 	end_job(1);
-	run_until_pushed(fixture, 6);
+	end_job(3);
+	run_until_pushed(fixture, 7);
 }
 
-/* Two workers run. A file that is being opened has no descriptor to wait for. */
+/* Three workers run. A file that is being opened has no descriptor to wait for. */
 static void number_of_workers_is_limited(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pollfd fds[UNWIND_TABLES_FDS];
 
-	jobs.outcomes[VDSO].waits = jobs.outcomes[0].waits = jobs.outcomes[1].waits = true;
-	add_files(fixture, 3);
+	jobs.outcomes[VDSO].waits = jobs.outcomes[0].waits = true;
+	jobs.outcomes[1].waits = jobs.outcomes[2].waits = true;
+	add_files(fixture, 4);
 	assert_int_equal(unwind_tables_poll(fixture->tables, fds), 1);
 	assert_int_equal(fds[0].fd, mapped_files_event(fixture->mapped));
 	unwind_tables_run(fixture->tables);
 	assert_int_equal(unwind_tables_poll(fixture->tables, fds), 2);
 	assert_int_equal(fds[1].fd, jobs.lifelines[VDSO]);
-	run_until_started(fixture, 2);
-	assert_int_equal(unwind_tables_poll(fixture->tables, fds), 3);
+	run_until_started(fixture, 3);
+	assert_int_equal(unwind_tables_poll(fixture->tables, fds), 4);
 	assert_int_equal(fds[2].fd, jobs.lifelines[0]);
-	for (size_t i = 0; i < 3; i++)
+	assert_int_equal(fds[3].fd, jobs.lifelines[1]);
+	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(fds[i].events, POLLIN);
 	for (int i = 0; i < 10; i++)
 		run_once(fixture);
-	assert_int_equal(jobs.start_count, 2);
+	assert_int_equal(jobs.start_count, 3);
 	assert_int_equal(fixture->push_count, 0);
 	end_job(0);
-	run_until_started(fixture, 3);
+	run_until_started(fixture, 4);
 	assert_int_equal(fixture->push_count, 1);
 	assert_int_equal(fixture->pushes[0].file, 1);
 	end_job(VDSO);
 	run_until_pushed(fixture, 3);
-	assert_int_equal(jobs.running_max, 2);
+	assert_int_equal(jobs.running_max, 3);
 	end_job(1);
-	run_until_pushed(fixture, 4);
+	end_job(2);
+	run_until_pushed(fixture, 5);
 }
 
 /* Files that a copy of a stack waits for, then those with frames, then the others, in order. */
 static void urgent_files_come_first(void **state)
 {
-	static const unsigned int order[] = {VDSO, 0, 4, 3, 5, 1, 2};
+	static const unsigned int order[] = {VDSO, 0, 1, 4, 3, 5, 2};
 	struct fixture *fixture = *state;
 
-	jobs.outcomes[VDSO].waits = jobs.outcomes[0].waits = true;
+	jobs.outcomes[VDSO].waits = jobs.outcomes[0].waits = jobs.outcomes[1].waits = true;
 	add_files(fixture, FILES);
-	run_until_started(fixture, 2);
+	run_until_started(fixture, 3);
 	assert_int_equal(mapped_file_hold(fixture->mapped, fixture->list[3]), 0);
 	assert_int_equal(mapped_file_hold(fixture->mapped, fixture->list[5]), 0);
 	assert_int_equal(find(fixture, 4), UNWIND_TABLE_PENDING);
 	end_job(VDSO);
-	run_until_pushed(fixture, FILES);
+	run_until_pushed(fixture, FILES - 1);
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		assert_int_equal(jobs.started[i], order[i]);
 		/* 3 starts when 4 ends, before the copy is walked on. */
 		assert_int_equal(jobs.urgent[i], order[i] == 4 || order[i] == 3);
 	}
 	end_job(0);
+	end_job(1);
 	run_until_pushed(fixture, FILES + 1);
 	mapped_file_release(fixture->mapped, fixture->list[3]);
 	mapped_file_release(fixture->mapped, fixture->list[5]);
@@ -827,11 +837,11 @@ static void stop_ends_all_jobs(void **state)
 	struct fixture *fixture = *state;
 	struct pollfd fds[UNWIND_TABLES_FDS];
 
-	jobs.outcomes[1].waits = jobs.outcomes[2].waits = true;
+	jobs.outcomes[1].waits = jobs.outcomes[2].waits = jobs.outcomes[3].waits = true;
 	add_files(fixture, 5);
-	run_until_started(fixture, 4);
+	run_until_started(fixture, 5);
 	assert_int_equal(fixture->push_count, 2);
-	assert_int_equal(jobs.running, 2);
+	assert_int_equal(jobs.running, 3);
 	unwind_tables_stop(fixture->tables);
 	assert_int_equal(jobs.running, 0);
 	assert_int_equal(unwind_tables_poll(fixture->tables, fds), 0);
@@ -844,7 +854,7 @@ static void stop_ends_all_jobs(void **state)
 	}
 	add_file(fixture, 5);
 	report_again(fixture, 0);
-	assert_int_equal(jobs.start_count, 4);
+	assert_int_equal(jobs.start_count, 5);
 	assert_int_equal(fixture->push_count, 2);
 	/* None is pinned any more. */
 	for (int i = 0; i < 5; i++)
@@ -858,9 +868,9 @@ static void tables_are_forgotten_with_their_files(void **state)
 {
 	struct fixture *fixture = *state;
 
-	jobs.outcomes[0].waits = jobs.outcomes[1].waits = true;
-	add_files(fixture, 3);
-	run_until_started(fixture, 3);
+	jobs.outcomes[0].waits = jobs.outcomes[1].waits = jobs.outcomes[2].waits = true;
+	add_files(fixture, 4);
+	run_until_started(fixture, 4);
 	for (int i = 0; i < 20; i++) {
 		mapped_files_sweep(fixture->mapped);
 		unwind_tables_run(fixture->tables);
@@ -868,19 +878,20 @@ static void tables_are_forgotten_with_their_files(void **state)
 	assert_int_equal(fixture->files.released, 0);
 	end_job(0);
 	end_job(1);
-	run_until_pushed(fixture, 4);
-	assert_int_equal(unwind_tables_bytes(fixture->tables), 4 * 400);
+	end_job(2);
+	run_until_pushed(fixture, 5);
+	assert_int_equal(unwind_tables_bytes(fixture->tables), 5 * 400);
 	for (int i = 0; i < 20; i++)
 		mapped_files_sweep(fixture->mapped);
-	assert_int_equal(fixture->files.released, 3);
+	assert_int_equal(fixture->files.released, 4);
 	assert_int_equal(unwind_tables_bytes(fixture->tables), 400);
 	/* Another file with the index of a forgotten one. */
-	jobs.outcomes[3].result = UNWIND_NO_INFORMATION;
-	add_file(fixture, 3);
-	run_until_pushed(fixture, 5);
-	assert_int_equal(counts_of(fixture).compiled, 4);
+	jobs.outcomes[4].result = UNWIND_NO_INFORMATION;
+	add_file(fixture, 4);
+	run_until_pushed(fixture, 6);
+	assert_int_equal(counts_of(fixture).compiled, 5);
 	assert_int_equal(counts_of(fixture).without, 1);
-	assert_int_equal(find(fixture, 3), UNWIND_TABLE_NONE);
+	assert_int_equal(find(fixture, 4), UNWIND_TABLE_NONE);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

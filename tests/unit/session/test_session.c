@@ -255,9 +255,6 @@ static bool uses_tables(bool supported, enum unwind_method method, uint32_t part
 	assert_int_equal(configure(0), 0);
 	assert_int_equal(module.settings.unwind_tables, session.unwind_tables);
 	assert_int_equal(module.settings.stack_copy, session.unwind_tables ? 8192 : 0);
-	/* Without copies: the module's default. */
-	assert_int_equal(module.settings.watermark,
-			 session.unwind_tables ? config.ring_size / 4 : 0);
 	return session.unwind_tables;
 }
 
@@ -311,7 +308,7 @@ static void all_options_are_sent(void **state)
 			attr == STACKBEAT_A_PIDS || attr == STACKBEAT_A_TIDS ||
 			attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS ||
 			attr == STACKBEAT_A_UNWIND_TABLES || attr == STACKBEAT_A_STACK_COPY ||
-			attr == STACKBEAT_A_STACK_COPY_EVERY || attr == STACKBEAT_A_WATERMARK;
+			attr == STACKBEAT_A_STACK_COPY_EVERY;
 
 		assert_int_equal(!!(module.settings.set & NETLINK_SET(attr)), is_setting);
 	}
@@ -324,7 +321,6 @@ static void all_options_are_sent(void **state)
 	assert_true(module.settings.unwind_tables);
 	assert_int_equal(module.settings.stack_copy, 74);
 	assert_int_equal(module.settings.stack_copy_every, 75);
-	assert_int_equal(module.settings.watermark, 18);
 	assert_true(session.unwind_tables);
 	assert_string_equal(module.cpus, "0-1");
 	assert_true(cpulist_has(&session.cpulist, 1));
