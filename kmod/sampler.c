@@ -385,9 +385,9 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 
 /*
  * Writes the record of a copy of the user stack after a sample of `size` bytes, which is not published
- * yet. Copies leave half of the ring to samples: beyond, the sample loses the flag. With less, copies
- * at 10,000 Hz cost samples whenever the reader is late by a tenth of a second. Returns the bytes to
- * publish after the sample.
+ * yet. Copies leave half of the ring to samples: beyond, the sample loses the flag. If they left a
+ * quarter, which holds the samples of 90 ms at 10,000 Hz, a late reader would lose samples. Returns the
+ * bytes to publish after the sample.
  */
 static noinline u32 sb_sampler_copy_stack(struct sb_sampler *sampler, const struct pt_regs *regs,
 					  struct stackbeat_sample *sample, u32 size, u32 copy)

@@ -385,8 +385,10 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 	return 0;
 }
 
-/* Returns the smallest ring, of which copies use half at most, that has room for copies of this
- * size. */
+/*
+ * Returns the size of the smallest ring for copies of this size. Copies use half of a ring at most,
+ * and the reader wakes at a quarter.
+ */
 static uint32_t ring_size_for(uint32_t stack_copy)
 {
 	uint32_t size = STACKBEAT_RING_SIZE_MIN;

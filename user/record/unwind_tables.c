@@ -432,9 +432,9 @@ static bool is_any_urgent(const struct unwind_tables *tables)
 }
 
 /*
- * Whether an opened file may not have a worker now: of the owners other than root, each has one at
- * most, and all together leave one to root. A file system that can report any owner may be that of
- * any owner.
+ * Whether an opened file has to wait for a worker. An owner other than root has one worker at most,
+ * and these owners together leave one to root. A file of an unknown owner counts as one of each of
+ * these owners.
  */
 static bool has_to_wait(const struct unwind_tables *tables, const struct mapped_file *file)
 {
