@@ -13,8 +13,15 @@
 
 #include "stackbeat.h"
 
-/* Copies bytes of the program. Returns 0 if they can't be read; then `to` has any bytes. */
+/*
+ * Copies bytes of the program: a constant number of words, up to STACKBEAT_GO_WORDS_MAX, to aligned
+ * memory; or bytes of a string, less than a page, and then any bytes to the STACKBEAT_GO_SLACK
+ * behind `to` + `size`. Returns 0 if they can't be read; then `to` has any bytes.
+ */
 typedef int stackbeat_go_read(void *arg, __u64 address, void *to, __u32 size);
+
+#define STACKBEAT_GO_WORDS_MAX 4u
+#define STACKBEAT_GO_SLACK 7u
 
 /* A string in Go. */
 struct stackbeat_go_string {
@@ -54,12 +61,17 @@ struct stackbeat_go_bucket {
 
 /* Labels that are being written. */
 struct stackbeat_go_labels_writer {
-	struct stackbeat_go_labels *labels;
-	__u32 used; /* bytes of labels->bytes */
+	__u8 *to; /* the next label */
+	const __u8 *end; /* of the room for labels */
 	__u32 missing; /* labels that were left out */
+	__u32 count, flags; /* of struct stackbeat_go_labels */
 	stackbeat_go_read *read;
 	void *arg;
 };
+
+struct stackbeat_go_padding {
+	__u64 word;
+} __attribute__((packed, may_alias));
 
 /* After so many labels that are left out, no more are read: each may take a page fault. */
 #define STACKBEAT_GO_LABELS_MISSING_MAX 4u
@@ -68,27 +80,27 @@ struct stackbeat_go_labels_writer {
 static __always_inline int stackbeat_go_labels_add(struct stackbeat_go_labels_writer *writer,
 						   const struct stackbeat_go_label *label)
 {
-	struct stackbeat_go_labels *labels = writer->labels;
-	__u32 key = label->key.size < STACKBEAT_GO_LABEL_KEY_MAX ? label->key.size :
-								   STACKBEAT_GO_LABEL_KEY_MAX;
-	__u32 value = label->value.size < STACKBEAT_GO_LABEL_VALUE_MAX ?
-			      label->value.size :
-			      STACKBEAT_GO_LABEL_VALUE_MAX;
-	__u8 *to = labels->bytes + writer->used;
+	__u64 key = label->key.size, value = label->value.size;
+	__u8 *to = writer->to;
 
-	if (key != label->key.size || value != label->value.size)
-		labels->flags |= STACKBEAT_GO_LABELS_CUT;
-	if (labels->count == STACKBEAT_GO_LABELS_COUNT_MAX ||
-	    sizeof(*labels) + writer->used + 2 + key + value > STACKBEAT_GO_LABELS_SIZE_MAX ||
+	if (__builtin_expect(
+		    key > STACKBEAT_GO_LABEL_KEY_MAX || value > STACKBEAT_GO_LABEL_VALUE_MAX, 0)) {
+		writer->flags |= STACKBEAT_GO_LABELS_CUT;
+		if (key > STACKBEAT_GO_LABEL_KEY_MAX)
+			key = STACKBEAT_GO_LABEL_KEY_MAX;
+		if (value > STACKBEAT_GO_LABEL_VALUE_MAX)
+			value = STACKBEAT_GO_LABEL_VALUE_MAX;
+	}
+	if (writer->count == STACKBEAT_GO_LABELS_COUNT_MAX || to + 2 + key + value > writer->end ||
 	    !writer->read(writer->arg, label->key.address, to + 2, key) ||
 	    !writer->read(writer->arg, label->value.address, to + 2 + key, value)) {
-		labels->flags |= STACKBEAT_GO_LABELS_CUT;
+		writer->flags |= STACKBEAT_GO_LABELS_CUT;
 		return ++writer->missing < STACKBEAT_GO_LABELS_MISSING_MAX;
 	}
 	to[0] = key;
 	to[1] = value;
-	writer->used += 2 + key + value;
-	labels->count++;
+	writer->to = to + 2 + key + value;
+	writer->count++;
 	return 1;
 }
 
@@ -185,40 +197,28 @@ static __always_inline int stackbeat_go_labels_of_map(struct stackbeat_go_labels
 
 /*
  * Reads the labels at an address, g.labels, into `labels`, which has room for
- * STACKBEAT_GO_LABELS_SIZE_MAX bytes. `is_slice`: see above. Returns 0 if there are none.
+ * STACKBEAT_GO_LABELS_SIZE_MAX + STACKBEAT_GO_SLACK bytes. `is_slice`: see above. Returns 0 if
+ * there are none.
  */
 static __always_inline int stackbeat_go_labels_read(stackbeat_go_read *read, void *arg,
 						    __u64 address, int is_slice,
 						    struct stackbeat_go_labels *labels)
 {
 	struct stackbeat_go_labels_writer writer = {
-		.labels = labels,
+		.to = labels->bytes,
+		.end = (__u8 *)labels + STACKBEAT_GO_LABELS_SIZE_MAX,
 		.read = read,
 		.arg = arg,
 	};
-	__u32 padding;
-	__u8 *end;
 
-	labels->count = 0;
-	labels->flags = 0;
 	if (!(is_slice ? stackbeat_go_labels_of_slice(&writer, address) :
 			 stackbeat_go_labels_of_map(&writer, address)))
-		labels->flags |= STACKBEAT_GO_LABELS_CUT;
-	end = labels->bytes + writer.used;
-	padding = -writer.used & 7u;
-	labels->size = sizeof(*labels) + writer.used + padding;
-	/* In parts of constant size, which take an instruction each. */
-	if (padding & 4) {
-		__builtin_memset(end, 0, 4);
-		end += 4;
-	}
-	if (padding & 2) {
-		__builtin_memset(end, 0, 2);
-		end += 2;
-	}
-	if (padding & 1)
-		*end = 0;
-	return labels->count || labels->flags;
+		writer.flags |= STACKBEAT_GO_LABELS_CUT;
+	((struct stackbeat_go_padding *)writer.to)->word = 0;
+	labels->size = (writer.to - (__u8 *)labels + 7) & ~7u;
+	labels->count = writer.count;
+	labels->flags = writer.flags;
+	return writer.count || writer.flags;
 }
 
 #endif

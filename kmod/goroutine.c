@@ -8,16 +8,8 @@
 #include "stackbeat_unwind.h"
 #include "unwind_user.h"
 
-#define SB_USER_MASK (TASK_SIZE_MAX | (PAGE_SIZE - 1))
-/* No address from here on is read: a read is of a word at most. */
-#define SB_USER_LIMIT (TASK_SIZE_MAX - sizeof(u64))
-
 struct sb_unaligned {
-	union {
-		u64 word;
-		u32 half;
-		u16 quarter;
-	};
+	u64 word;
 } __packed;
 
 /* Offsets of fields are less than this. */
@@ -37,119 +29,134 @@ struct sb_unaligned {
 #define sb_read_field(value, pointer, offset, error_label)                     \
 	unsafe_get_user(value, (u64 __user *)((pointer) + (offset)), error_label)
 
-/* Writes the lowest bytes of a word, less than all of them. */
-static __always_inline void sb_write_bytes(u8 *to, u64 word, u32 size)
-{
-	if (size & 4) {
-		((struct sb_unaligned *)to)->half = word;
-		word >>= 32;
-		to += 4;
-	}
-	if (size & 2) {
-		((struct sb_unaligned *)to)->quarter = word;
-		word >>= 16;
-		to += 2;
-	}
-	if (size & 1)
-		*to = word;
-}
-
-/* A stackbeat_go_read. */
+/* A stackbeat_go_read, for a user access section. `arg`: TASK_SIZE_MAX, kept in a register. */
 static __always_inline int sb_read_go(void *arg, __u64 address, void *to, __u32 size)
 {
-	unsigned long user_size = TASK_SIZE_MAX, from = address;
+	unsigned long user_size = *(unsigned long *)arg, from = address;
+	u64 word, *words = to;
 	u8 *next = to, byte;
-	u64 word;
 
-	(void)arg;
-	OPTIMIZER_HIDE_VAR(user_size);
-	__uaccess_begin_nospec();
 	sb_use_pointer(from, PAGE_SIZE, user_size, unreadable);
-	for (; size >= sizeof(word); size -= sizeof(word)) {
+	if (__builtin_constant_p(size)) {
+		BUILD_BUG_ON(STACKBEAT_GO_WORDS_MAX != 4);
+		sb_read_field(words[0], from, 0, unreadable);
+		if (size > 8)
+			sb_read_field(words[1], from, 8, unreadable);
+		if (size > 16)
+			sb_read_field(words[2], from, 16, unreadable);
+		if (size > 24)
+			sb_read_field(words[3], from, 24, unreadable);
+		return 1;
+	}
+	for (; size > sizeof(word); size -= sizeof(word)) {
 		sb_read_field(word, from, 0, unreadable);
 		((struct sb_unaligned *)next)->word = word;
 		from += sizeof(word);
 		next += sizeof(word);
 	}
 	/* There may be no memory behind the end of a page. */
-	for (; size && (from & (PAGE_SIZE - 1)) > PAGE_SIZE - sizeof(word); size--) {
+	if (likely((from & (PAGE_SIZE - 1)) <= PAGE_SIZE - sizeof(word))) {
+		if (!size)
+			return 1;
+		sb_read_field(word, from, 0, unreadable);
+		((struct sb_unaligned *)next)->word = word;
+		return 1;
+	}
+	for (; size; size--) {
 		unsafe_get_user(byte, (u8 __user *)from, unreadable);
 		*next++ = byte;
 		from++;
 	}
-	if (size) {
-		sb_read_field(word, from, 0, unreadable);
-		sb_write_bytes(next, word, size);
-	}
-	__uaccess_end();
 	return 1;
 
 unreadable:
-	__uaccess_end();
 	return 0;
 }
 
-static noinline bool sb_read_go_labels(u64 address, bool is_slice, u64 *words)
+static __always_inline u32 sb_add_go_labels(u32 found, u64 *words, u64 address, const bool is_slice)
 {
-	BUILD_BUG_ON(STACKBEAT_GO_LABELS_SIZE_MAX % sizeof(u64));
-	BUILD_BUG_ON(STACKBEAT_GO_LABEL_KEY_MAX > U8_MAX || STACKBEAT_GO_LABEL_VALUE_MAX > U8_MAX);
-	BUILD_BUG_ON(U8_MAX >= PAGE_SIZE);
-	return stackbeat_go_labels_read(sb_read_go, NULL, address, is_slice,
-					(struct stackbeat_go_labels *)words);
+	unsigned long user_size = TASK_SIZE_MAX;
+
+	BUILD_BUG_ON(STACKBEAT_GO_LABEL_KEY_MAX >= PAGE_SIZE ||
+		     STACKBEAT_GO_LABEL_VALUE_MAX >= PAGE_SIZE);
+	OPTIMIZER_HIDE_VAR(user_size);
+	__uaccess_begin();
+	if (stackbeat_go_labels_read(sb_read_go, &user_size, address, is_slice,
+				     (struct stackbeat_go_labels *)words))
+		found |= STACKBEAT_GOROUTINE_LABELS;
+	__uaccess_end();
+	return found;
 }
 
-u32 sb_goroutine_read(const struct stackbeat_unwind_go *go, unsigned long fs_base, u32 wanted,
-		      u64 *words)
+/* Adds the labels at an address to what was found. Each kind apart: so fewer registers are saved. */
+static noinline u32 sb_add_label_slice(u32 found, u64 *words, u64 address)
 {
-	unsigned long user_size = TASK_SIZE_MAX, g, m, curg;
-	u64 its_m, word, labels = 0;
+	return sb_add_go_labels(found, words, address, true);
+}
+
+static noinline u32 sb_add_label_map(u32 found, u64 *words, u64 address)
+{
+	return sb_add_go_labels(found, words, address, false);
+}
+
+u32 sb_goroutine_read(u32 wanted, u64 *words, const struct stackbeat_unwind_go *go,
+		      unsigned long fs_base)
+{
+	unsigned long user_size = TASK_SIZE_MAX, at = fs_base + go->tls, m;
+	u64 g, its_m, id, word, labels = 0;
 	u32 found = 0;
 
 	/*
-	 * As stackbeat_unwind_goroutine(), but in one user access section, which takes fewer
-	 * instructions. The constant is kept in a register.
+	 * In one user access section and with one limit, which takes fewer instructions. The
+	 * constant is kept in a register. The section needs no barrier: each pointer is masked.
 	 */
 	OPTIMIZER_HIDE_VAR(user_size);
-	__uaccess_begin_nospec();
-	sb_read_user(g, u64, fs_base + go->tls, SB_USER_LIMIT, SB_USER_MASK, out);
+	__uaccess_begin();
+	sb_use_pointer(at, SB_FIELDS, user_size, out);
+	sb_read_field(g, at, 0, out);
 	if (!g)
 		goto out;
 	sb_use_pointer(g, SB_FIELDS, user_size, out);
-	sb_read_field(m, g, go->m, out);
-	if (!m)
-		goto out;
-	sb_use_pointer(m, SB_FIELDS, user_size, out);
-	sb_read_field(curg, m, go->curg, out);
-	if (!curg)
-		goto out;
-	/* Also if it is g, which is masked: the comparison may be mispredicted. */
-	sb_use_pointer(curg, SB_FIELDS, user_size, out);
-	if (unlikely(curg != g)) {
-		/* Another thread may run the goroutine: then its m is another one. */
-		sb_read_field(its_m, curg, go->m, out);
+	sb_read_field(id, g, go->goid, out);
+	if (unlikely(!id)) {
+		/*
+		 * This g has the stack of the thread, or the one of signals. As in
+		 * stackbeat_unwind_goroutine(): the goroutine is the one that its m runs, unless
+		 * another thread may run it.
+		 */
+		sb_read_field(m, g, go->m, out);
+		if (!m)
+			goto out;
+		sb_use_pointer(m, SB_FIELDS, user_size, out);
+		sb_read_field(g, m, go->curg, out);
+		if (!g)
+			goto out;
+		sb_use_pointer(g, SB_FIELDS, user_size, out);
+		sb_read_field(its_m, g, go->m, out);
 		if (its_m != m)
+			goto out;
+		sb_read_field(id, g, go->goid, out);
+		if (!id)
 			goto out;
 	}
 	if (wanted & STACKBEAT_GOROUTINE_ID) {
-		sb_read_field(word, curg, go->goid, out);
-		if (likely(word)) {
-			*words++ = word;
-			found |= STACKBEAT_GOROUTINE_ID;
-		}
+		*words++ = id;
+		found |= STACKBEAT_GOROUTINE_ID;
 	}
 	/* 0 is no offset of a g: the reader does not know it. */
 	if (wanted & STACKBEAT_GOROUTINE_CREATOR && go->gopc) {
-		sb_read_field(word, curg, go->gopc, out);
+		sb_read_field(word, g, go->gopc, out);
 		if (likely(word)) {
 			*words++ = word;
 			found |= STACKBEAT_GOROUTINE_CREATOR;
 		}
 	}
 	if (wanted & STACKBEAT_GOROUTINE_LABELS && go->labels)
-		sb_read_field(labels, curg, go->labels, out);
+		sb_read_field(labels, g, go->labels, out);
 out:
 	__uaccess_end();
-	if (unlikely(labels) && sb_read_go_labels(labels, go->label_slices, words))
-		found |= STACKBEAT_GOROUTINE_LABELS;
-	return found;
+	if (!labels)
+		return found;
+	return go->label_slices ? sb_add_label_slice(found, words, labels) :
+				  sb_add_label_map(found, words, labels);
 }

@@ -14,10 +14,11 @@ struct stackbeat_unwind_go;
 
 /*
  * Writes what is `wanted` (STACKBEAT_GOROUTINE_*) of the goroutine, in the order of the bits: a word
- * each, but for the labels: a struct stackbeat_go_labels. There is room in `words` for all of it.
- * `fs_base`: of the thread. Returns the bits of those that were found; 0: unknown, or no goroutine.
+ * each, but for the labels: a struct stackbeat_go_labels. There is room in `words` for all of it, and
+ * for STACKBEAT_GO_SLACK bytes. `fs_base`: of the thread. Returns the bits of those that were found; 0:
+ * unknown, or no goroutine.
  */
-u32 sb_goroutine_read(const struct stackbeat_unwind_go *go, unsigned long fs_base, u32 wanted,
-		      u64 *words);
+u32 sb_goroutine_read(u32 wanted, u64 *words, const struct stackbeat_unwind_go *go,
+		      unsigned long fs_base);
 
 #endif

@@ -613,6 +613,13 @@ static const struct sb_unwind_table *sb_range_go_table(const struct sb_walk_rang
 	return table && table->view.go->curg ? table : NULL;
 }
 
+/* For CPUs without rdfsbase. Apart: a call in sb_unwind_goroutine() would take instructions always. */
+static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
+					     const struct stackbeat_unwind_go *go)
+{
+	return sb_goroutine_read(wanted, words, go, x86_fsbase_read_cpu());
+}
+
 u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
 	struct sb_walk *walk = this_cpu_ptr(sb_walks);
@@ -623,7 +630,9 @@ u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 		table = sb_range_go_table(walk->other);
 	if (!table)
 		return 0;
-	return sb_goroutine_read(table->view.go, x86_fsbase_read_cpu(), wanted, words);
+	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))
+		return sb_goroutine_read_slowly(wanted, words, table->view.go);
+	return sb_goroutine_read(wanted, words, table->view.go, rdfsbase());
 }
 
 int __init sb_unwind_tables_init(void)

@@ -35,11 +35,11 @@ def stacks_reach_the_root_of_their_goroutine():
           f"none of {len(goroutines)} stacks is of the collector")
 
 
-# Of the ID of a goroutine (measured: 117), to find that it has no labels (90), and of one label (343). The sample of
+# Of the ID of a goroutine (measured: 80), to find that it has no labels (60), and of one label (212). The sample of
 # which they are a part varies by some 10.
-ID_INSTRUCTIONS = (0, 135)
-NO_LABELS_INSTRUCTIONS = (0, 110)
-LABEL_INSTRUCTIONS = (0, 370)
+ID_INSTRUCTIONS = (0, 100)
+NO_LABELS_INSTRUCTIONS = (0, 80)
+LABEL_INSTRUCTIONS = (0, 235)
 
 # By tests/env/vm/build-go: VERSION/NAME.
 PROGRAMS = workload("")[0].parent / "go-programs"

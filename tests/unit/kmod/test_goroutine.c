@@ -39,10 +39,11 @@ bool shim_read_user(void *to, unsigned long from, size_t size)
 }
 
 static struct stackbeat_unwind_go go;
-/* With a guard behind what the longest result has. */
+/* With a guard behind what the longest result has, and STACKBEAT_GO_SLACK. */
 static struct {
 	u64 words[2 + STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(u64)];
-	u64 guard;
+	u8 slack[STACKBEAT_GO_SLACK];
+	u8 guard[9];
 } result;
 
 static void put(unsigned long at, u64 word)
@@ -66,9 +67,10 @@ static u32 read_goroutine(u32 wanted)
 
 	memset(&result, 0xaa, sizeof(result));
 	reads = 0;
-	found = sb_goroutine_read(&go, FS_BASE, wanted, result.words);
+	found = sb_goroutine_read(wanted, result.words, &go, FS_BASE);
 	assert_int_equal(shim_user_access, 0);
-	assert_int_equal(result.guard, 0xaaaaaaaaaaaaaaaa);
+	for (size_t i = 0; i < sizeof(result.guard); i++)
+		assert_int_equal(result.guard[i], 0xaa);
 	return found;
 }
 
@@ -145,11 +147,17 @@ static void words_are_in_the_order_of_the_bits(void **state)
 }
 
 /* On the stack of the thread, it is that of m.curg, if no other thread runs it. */
+/* The thread is on its own stack, whose g has no id. */
+static void set_other_stack(void)
+{
+	put(FS_BASE - 8, OTHER_G);
+	put(OTHER_G + 48, M);
+}
+
 static void goroutine_of_the_thread_is_found(void **state)
 {
 	(void)state;
-	put(FS_BASE - 8, OTHER_G);
-	put(OTHER_G + 48, M);
+	set_other_stack();
 	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ID), STACKBEAT_GOROUTINE_ID);
 	assert_int_equal(result.words[0], 42);
 	put(G + 48, M + 8);
@@ -162,13 +170,16 @@ static void goroutine_of_the_thread_is_found(void **state)
 static void missing_parts_are_left_out(void **state)
 {
 	(void)state;
-	put(G + 152, 0);
-	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), STACKBEAT_GOROUTINE_CREATOR);
+	put(G + 280, 0);
+	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), STACKBEAT_GOROUTINE_ID);
+	put(G + 280, 0x401000);
 	go.gopc = 0;
-	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), 0);
+	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), STACKBEAT_GOROUTINE_ID);
 	set_slice(1);
 	put_label(0, "k", "v");
 	go.labels = 0;
+	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), STACKBEAT_GOROUTINE_ID);
+	put(G + 152, 0);
 	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), 0);
 	put(G + 48, 0);
 	assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), 0);
@@ -180,12 +191,13 @@ static void any_pointer_may_be_invalid(void **state)
 {
 	static const u64 invalid[] = {1,         BASE - 8,       BASE + MEMORY - 4, TASK_SIZE_MAX,
 				      1ul << 63, UINT64_MAX - 7, UINT64_MAX};
-	static const unsigned long places[] = {FS_BASE - 8, G + 48, M + 192};
+	static const unsigned long places[] = {FS_BASE - 8, OTHER_G + 48, M + 192};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(invalid); i++) {
 		for (size_t place = 0; place < ARRAY_SIZE(places); place++) {
 			setup(state);
+			set_other_stack();
 			put(places[place], invalid[i]);
 			assert_int_equal(read_goroutine(STACKBEAT_GOROUTINE_ALL), 0);
 		}
@@ -235,7 +247,7 @@ static void unreadable_strings_are_left_out(void **state)
 		      "secondtwo");
 }
 
-/* Behind the end of a page there may be no memory; nothing behind the string is written. */
+/* Behind the end of a page there may be no memory; nothing behind the slack is written. */
 static void strings_end_at_any_byte(void **state)
 {
 	static const char text[] = "0123456789abcdefghij";
@@ -260,7 +272,7 @@ static void strings_end_at_any_byte(void **state)
 			assert_int_equal(labels->bytes[0], size);
 			assert_memory_equal(labels->bytes + 2, text, size);
 			assert_int_equal(labels->bytes[2 + size], text[size - 1]);
-			assert_int_equal(result.words[labels->size / sizeof(u64)],
+			assert_int_equal(result.words[labels->size / sizeof(u64) + 1],
 					 0xaaaaaaaaaaaaaaaa);
 		}
 	}
@@ -459,8 +471,7 @@ static void labels_behind_a_large_one_are_read(void **state)
 	assert_memory_equal(labels->bytes + 3 * 130, "\1\1s1", 4);
 }
 
-/* A bound of the reads for forged labels: heads, and 4 labels that can't be read behind 16 others.
- */
+/* A bound of the reads for forged labels: heads, and 4 labels that can't be read behind 16 others. */
 static const size_t reads_max = 10 + 32 * 2 + (16 + 4) * (4 + 63 / 8 + 7 + 127 / 8 + 7);
 
 /* All slots of all buckets are in use, and no string can be read to its end. */

@@ -9,7 +9,7 @@ bool shim_read_user(void *to, unsigned long from, size_t size);
 /* Number of user access sections that are open. */
 extern int shim_user_access;
 
-#define __uaccess_begin_nospec() ((void)shim_user_access++)
+#define __uaccess_begin() ((void)shim_user_access++)
 #define __uaccess_end() ((void)shim_user_access--)
 
 #define unsafe_get_user(value, from, label)                                                        \
