@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Wrong unwind tables, which the module can't recognize as wrong, do no harm."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -10,7 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from harness import check, check_balance, start, temporary_directory, test, workload
+from address_spaces import AddressSpaces
+from harness import WORKLOADS, check, check_balance, start, temporary_directory, test, workload
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -116,6 +118,108 @@ def killed_while_setting_tables():
         os.waitpid(child, 0)
         session.close()
         process.kill()
+
+
+def set_and_drop_tables(seed, tables, seconds, report):
+    """In a process of its own: threads read samples, and set, replace and release the tables of all files that they
+    see. It ends with SIGKILL, also while they do so, or with a balance."""
+    randomness = random.Random(seed)
+    session = Session(rate=250, stack_copy=512 * randomness.randrange(2))
+    session.start()
+    spaces = AddressSpaces(session, read_files=False)
+    files, done, ends = [], [0], threading.Event()
+
+    def set_tables_of_files():
+        while not ends.is_set():
+            if not files:
+                time.sleep(0.001)
+                continue
+            file_id = randomness.choice(files)
+            # Each of these may come from a race: the file is gone, or another thread or session has set its table.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                if randomness.random() < 0.2:
+                    session.release_file(file_id)
+                else:
+                    session.set_table(file_id, randomness.choice(tables))
+                    done[0] += 1
+
+    threads = [threading.Thread(target=set_tables_of_files) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        session.read_with_stacks()
+        spaces.read()
+        files[:] = [file_id for file_id, file in spaces.files.items() if "raced-" in file.path]
+        time.sleep(0.01)
+    os.write(report, f"{done[0]}\n".encode())
+    if randomness.random() < 0.5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    ends.set()
+    for thread in threads:
+        thread.join()
+    session.stop()
+    check_balance(session.stats())
+
+
+def has_ended(child):
+    """Whether a process of set_and_drop_tables() has ended, as it should."""
+    child, status = os.waitpid(child, os.WNOHANG)
+    check(os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL), f"a session has ended with {status}")
+    return child
+
+
+@test
+def racing_threads_set_and_drop_tables():
+    """Sessions that come and go share the tables of programs that start and end, while threads of each set them."""
+    directory = temporary_directory()
+    randomness = random.Random(7)
+    program = directory / "raced"
+    shutil.copy(workload("frameless")[0], program)
+    valid = compile_table(program)
+    first, blocks, rows, starts, rules = unpack_table(valid)
+    tables = [valid, valid, None] + [
+        pack_table(first, blocks, rows, starts, [random_rule(randomness) for _ in rules], go=random_go(randomness))
+        for _ in range(9)]
+    reports, report = os.pipe()
+    sessions = processes = 0
+    running, programs = set(), []
+    until = time.monotonic() + 12
+    while time.monotonic() < until:
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                set_and_drop_tables(sessions, tables, 1 + 2 * randomness.random(), report)
+                status = 0
+            finally:
+                os._exit(status)
+        running.add(child)
+        sessions += 1
+        while len(running) > 2:
+            libraries = [directory / f"raced-{processes}-{number}.so" for number in range(6)]
+            for library in libraries:
+                shutil.copy(WORKLOADS / "libswap_0.so", library)
+            programs.append(start(program, ("sort", "signal", "altstack")[processes % 3], 20,
+                                  env={"LD_PRELOAD": " ".join(map(str, libraries))}))
+            processes += 1
+            if len(programs) > 3:
+                ended = programs.pop(0)
+                ended.kill()
+                ended.wait()
+            time.sleep(0.1)
+            running -= {child for child in running if has_ended(child)}
+    while running:
+        running -= {child for child in running if has_ended(child)}
+        time.sleep(0.01)
+    for process in programs:
+        process.kill()
+        process.wait()
+    os.close(report)
+    with os.fdopen(reports) as file:
+        counts = [int(line) for line in file]
+    print(f"# tables set by {sessions} sessions while {processes} programs ran: {counts}", flush=True)
+    check(len(counts) == sessions and sum(counts) > 2 * sessions, f"tables set by {sessions} sessions: {counts}")
 
 
 @test
