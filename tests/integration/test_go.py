@@ -6,7 +6,8 @@ import re
 
 import pprof
 from harness import (binomial_bounds, check, check_within, exact_test, has_whole_stack, keep_profile, last_json,
-                     Recording, run, samples_of, Skip, start, test, user_part, workload)
+                     long_exact_test, Recording, run, samples_of, Skip, start, temporary_directory, test, user_part,
+                     workload)
 from stackbeat import S, Session
 
 ROOTS = re.compile(r"runtime\.(goexit|main)(\.abi0)?")
@@ -76,6 +77,91 @@ def each_switch_of_stacks():
                     switches[name] += stack[-1] == "runtime.goexit"
     for name in ("runtime.systemstack", "runtime.morestack"):
         check(switches[name], f"{name} never leads to a goroutine: {switches}")
+
+
+# Where a thread, a goroutine, or the program begins.
+OUTERMOST = {"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall", "_rt0_amd64", "_rt0_amd64_linux",
+             "runtime.morestack", "_start", "clone", "clone3", "__clone", "__clone3", "runtime.clone"}
+
+
+def names_of(sample):
+    """The functions of a sample, leaf first, without those of the kernel."""
+    return [name.removesuffix(".abi0") for name in user_part(sample)]
+
+
+def shares_of(stacks):
+    """({function of the program: stacks that it is in}, all stacks), without the work of the scheduler, which has parked
+    the goroutine."""
+    counts, total = collections.Counter(), 0
+    for stack, number in stacks:
+        if "runtime.mcall" not in stack:
+            total += number
+            for name in {name for name in stack if name.startswith("main.")}:
+                counts[name] += number
+    return counts, total
+
+
+def compare_with_own_profile(program, rounds):
+    """Compares the shares of functions with those of the profile that Go's runtime makes of the program, and returns
+    the stacks."""
+    own = temporary_directory() / "own.pb.gz"
+    # The first run brings the unwind tables to the module.
+    recording = Recording("-F", 999, "--stack-copy", 65536,
+                          command=["sh", "-c", f"{program} {rounds} {own}; {program} {rounds}"])
+    samples = [sample for sample in recording.profile().samples if sample.labels["comm"] == program.name]
+    last = max(int(sample.labels["pid"]) for sample in samples)
+    stacks = [(names_of(sample), sample.values["samples"]) for sample in samples
+              if int(sample.labels["pid"]) == last and user_part(sample) and has_whole_stack(sample)]
+    ours, our_total = shares_of(stacks)
+    theirs, their_total = shares_of([([line.function for line in sample.lines], sample.values["samples"])
+                                     for sample in pprof.Profile(own).samples])
+    print(f"# {program}: {our_total} samples, {their_total} of its own: {ours}, {theirs}", flush=True)
+    for name in ours.keys() | theirs.keys():
+        pooled = (ours[name] + theirs[name]) / (our_total + their_total)
+        deviation = (pooled * (1 - pooled) * (1 / our_total + 1 / their_total)) ** 0.5
+        distance = abs(ours[name] / our_total - theirs[name] / their_total)
+        check(distance < 4 * deviation, f"{program}: {name}: {ours[name]} of {our_total} samples, {theirs[name]} of "
+                                        f"{their_total} of its own")
+    return stacks
+
+
+def check_roots(program, stacks):
+    """At least 99.9 % of the samples reach an outermost function."""
+    total = sum(number for _, number in stacks)
+    other = [(stack, number) for stack, number in stacks if stack[-1] not in OUTERMOST]
+    check(1000 * sum(number for _, number in other) <= total, f"{program}: {other[:5]} of {total} end elsewhere")
+
+
+def check_calls_of_c(program, stacks):
+    """Each call of C, and each call back, is in the stack."""
+    chain = [name for _ in range(5) for name in ("main.goBounce", "bounce", "main._Cfunc_bounce")] + ["main.rolePingPong"]
+    found = 0
+    for stack, number in stacks:
+        calls = [name for name in stack if name in chain]
+        if "main.spin" in stack:
+            check(calls == chain, f"{program}: the calls in {stack}")
+            found += number
+    check(found > 50, f"{program}: {found} samples of calls back")
+
+
+def check_own_profiles(found):
+    for program in found:
+        stacks = compare_with_own_profile(program, 60)
+        check_roots(program, stacks)
+        if program.name.startswith("goself-c"):
+            check_calls_of_c(program, stacks)
+
+
+@exact_test
+def shares_are_those_of_its_own_profile():
+    """Those of a program with the newest Go, which calls C that calls back."""
+    check_own_profiles([program for program in programs("goself-c") if program.name == "goself-c"][-1:])
+
+
+@long_exact_test
+def shares_are_those_of_each_own_profile():
+    """The same for all versions of Go, without C, with it, and with a static C library."""
+    check_own_profiles(programs("goself"))
 
 
 @exact_test

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+func rolePingPong() {
+	spin(800000)
+}
