@@ -86,8 +86,8 @@ def record_churn(mode, count, least, *arguments):
 
 
 @test
-def two_thousand_short_processes_are_symbolized():
-    record_churn("fork", 2000, 500)
+def thousand_short_processes_are_symbolized():
+    record_churn("fork", 1000, 250)
 
 
 @test

@@ -130,7 +130,7 @@ def weights_add_up_across_many_rate_changes():
     samples = []
     with Session(rate=rates[0], cpus="0", **SETTINGS) as session:
         session.start()
-        while len(rates) < 300:
+        while len(rates) < 150:
             rates.append(choice.randrange(700, 5000))
             session.set(rate=rates[-1])
             wait_for_ticks(session, choice.randrange(30))
