@@ -14,14 +14,15 @@
 #include "stackbeat.h"
 
 /*
- * Copies bytes of the program: a constant number of words, up to STACKBEAT_GO_WORDS_MAX, to aligned
- * memory; or bytes of a string, less than a page, and then any bytes to the STACKBEAT_GO_SLACK
- * behind `to` + `size`. Returns 0 if they can't be read; then `to` has any bytes.
+ * Copies bytes of the program: a constant number of words, up to STACKBEAT_GO_WORDS_MAX, to aligned memory;
+ * or a string of less than a page. For a string, the function may also write any bytes to the
+ * STACKBEAT_GO_SLACK bytes behind `to` + `size`. Returns 0 if the bytes can't be read; then `to` has any
+ * bytes.
  */
 typedef int stackbeat_go_read(void *arg, __u64 address, void *to, __u32 size);
 
 #define STACKBEAT_GO_WORDS_MAX 4u
-#define STACKBEAT_GO_SLACK 7u
+#define STACKBEAT_GO_SLACK 8u /* bytes: a word of padding, or the rest of the last word of a string */
 
 /* A string in Go. */
 struct stackbeat_go_string {

@@ -37,8 +37,10 @@ static __always_inline int sb_read_go(void *arg, __u64 address, void *to, __u32 
 	u8 *next = to, byte;
 
 	sb_use_pointer(from, PAGE_SIZE, user_size, unreadable);
-	if (__builtin_constant_p(size)) {
-		BUILD_BUG_ON(STACKBEAT_GO_WORDS_MAX != 4);
+	BUILD_BUG_ON(STACKBEAT_GO_WORDS_MAX != 4);
+	/* A compiler may also find that the size of a string is constant on one path. */
+	if (__builtin_constant_p(size) && size <= STACKBEAT_GO_WORDS_MAX * sizeof(word) &&
+	    !(size % sizeof(word))) {
 		sb_read_field(words[0], from, 0, unreadable);
 		if (size > 8)
 			sb_read_field(words[1], from, 8, unreadable);
@@ -77,8 +79,10 @@ static __always_inline u32 sb_add_go_labels(u32 found, u64 *words, u64 address, 
 {
 	unsigned long user_size = TASK_SIZE_MAX;
 
-	BUILD_BUG_ON(STACKBEAT_GO_LABEL_KEY_MAX >= PAGE_SIZE ||
-		     STACKBEAT_GO_LABEL_VALUE_MAX >= PAGE_SIZE);
+	BUILD_BUG_ON((STACKBEAT_GO_LABELS_SIZE_MAX | STACKBEAT_GO_SLACK) % sizeof(u64));
+	/* A byte of the record has the size of a string, and a page has all of its bytes. */
+	BUILD_BUG_ON(STACKBEAT_GO_LABEL_KEY_MAX > U8_MAX || STACKBEAT_GO_LABEL_VALUE_MAX > U8_MAX);
+	BUILD_BUG_ON(U8_MAX >= PAGE_SIZE);
 	OPTIMIZER_HIDE_VAR(user_size);
 	__uaccess_begin();
 	if (stackbeat_go_labels_read(sb_read_go, &user_size, address, is_slice,
@@ -88,7 +92,10 @@ static __always_inline u32 sb_add_go_labels(u32 found, u64 *words, u64 address, 
 	return found;
 }
 
-/* Adds the labels at an address to what was found. Each kind apart: so fewer registers are saved. */
+/*
+ * Adds the labels at an address to what was found. Each kind has a function of its own, so that fewer
+ * registers are saved.
+ */
 static noinline u32 sb_add_label_slice(u32 found, u64 *words, u64 address)
 {
 	return sb_add_go_labels(found, words, address, true);

@@ -14,12 +14,14 @@
 #include "ring.h"
 #include "session_types.h"
 #include "space.h"
+#include "stackbeat_go_labels.h"
 
 /*
  * Words behind the frames of a sample: the id of its goroutine, its creator, its labels, and
  * STACKBEAT_GO_SLACK.
  */
-#define SB_SAMPLE_EXTRA (3u + STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(u64))
+#define SB_SAMPLE_EXTRA                                                        \
+	(2u + (STACKBEAT_GO_LABELS_SIZE_MAX + STACKBEAT_GO_SLACK) / sizeof(u64))
 
 struct sb_sampler {
 	/* Used on this CPU only, with interrupts off. The ring comes first, at offset 0. */

@@ -3,6 +3,7 @@
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
+#include <asm/cpufeature.h>
 #include <asm/fsgsbase.h>
 
 #include "compat/compat.h"
@@ -613,7 +614,10 @@ static const struct sb_unwind_table *sb_range_go_table(const struct sb_walk_rang
 	return table && table->view.go->curg ? table : NULL;
 }
 
-/* For CPUs without rdfsbase. Apart: a call in sb_unwind_goroutine() would take instructions always. */
+/*
+ * For CPUs without rdfsbase. This is a separate function, because sb_unwind_goroutine() would save
+ * registers for a call that is not the last one.
+ */
 static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
 					     const struct stackbeat_unwind_go *go)
 {

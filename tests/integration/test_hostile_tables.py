@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Wrong unwind tables, which the module can't recognize as wrong, do no harm."""
 
+import collections
 import contextlib
 import os
 import random
@@ -9,10 +10,11 @@ import signal
 import struct
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import WORKLOADS, check, check_balance, start, temporary_directory, test, workload
+from harness import WORKLOADS, check, check_balance, defer, start, temporary_directory, test, workload
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -120,39 +122,49 @@ def killed_while_setting_tables():
         process.kill()
 
 
-def set_and_drop_tables(seed, tables, seconds, report):
-    """In a process of its own: threads read samples, and set, replace and release the tables of all files that they
-    see. It ends with SIGKILL, also while they do so, or with a balance."""
+def set_and_drop_tables(seed, tables, of_libraries, number, report):
+    """In a process of its own: threads read samples, and set and release the tables of all files that they see, until
+    `number` tables are set and some samples were unwound by tables. It ends with SIGKILL, also while they do so, or with
+    a balance. Writes both numbers to `report`."""
     randomness = random.Random(seed)
-    session = Session(rate=250, stack_copy=512 * randomness.randrange(2))
+    session = Session(rate=250, stack_copy=512 * randomness.randrange(2),
+                      goroutines=S.GOROUTINE_ID | S.GOROUTINE_CREATOR | S.GOROUTINE_LABELS)
     session.start()
     spaces = AddressSpaces(session, read_files=False)
-    files, done, ends = [], [0], threading.Event()
+    files, counts, ends, failures = [], collections.Counter(), threading.Event(), []
 
     def set_tables_of_files():
         while not ends.is_set():
             if not files:
                 time.sleep(0.001)
                 continue
-            file_id = randomness.choice(files)
-            # Each of these may come from a race: the file is gone, or another thread or session has set its table.
+            file = randomness.choice(files)
+            table = of_libraries.get(Path(file.path).name)
+            # A race may be the cause: the file is gone, or another thread or session has set its table.
             with contextlib.suppress(FileNotFoundError, FileExistsError):
-                if randomness.random() < 0.2:
-                    session.release_file(file_id)
+                if not table and randomness.random() < 0.2:
+                    session.release_file(file.file_id)
                 else:
-                    session.set_table(file_id, randomness.choice(tables))
-                    done[0] += 1
+                    session.set_table(file.file_id, table or randomness.choice(tables))
+                    counts["set"] += 1
 
-    threads = [threading.Thread(target=set_tables_of_files) for _ in range(2)]
+    def set_tables_and_note_failures():
+        try:
+            set_tables_of_files()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            failures.append(error)
+
+    threads = [threading.Thread(target=set_tables_and_note_failures) for _ in range(2)]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        session.read_with_stacks()
+    while counts["set"] < number or counts["by tables"] < 5:
+        counts["by tables"] += sum(bool(sample.table_frames) for sample, _ in session.read_with_stacks())
         spaces.read()
-        files[:] = [file_id for file_id, file in spaces.files.items() if "raced-" in file.path]
+        files[:] = [file for file in spaces.files.values()
+                    if "raced-" in file.path or Path(file.path).name in of_libraries]
+        check(not failures, f"setting tables has failed: {failures}")
         time.sleep(0.01)
-    os.write(report, f"{done[0]}\n".encode())
+    os.write(report, f"{counts['set']} {counts['by tables']}\n".encode())
     if randomness.random() < 0.5:
         os.kill(os.getpid(), signal.SIGKILL)
     ends.set()
@@ -162,11 +174,31 @@ def set_and_drop_tables(seed, tables, seconds, report):
     check_balance(session.stats())
 
 
+def start_setting_tables(*arguments):
+    """Starts set_and_drop_tables(), and returns the process."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        set_and_drop_tables(*arguments)
+        os._exit(0)
+    except BaseException:  # pylint: disable=broad-exception-caught
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
 def has_ended(child):
-    """Whether a process of set_and_drop_tables() has ended, as it should."""
+    """Whether a process of start_setting_tables() has ended, as it should."""
     child, status = os.waitpid(child, os.WNOHANG)
     check(os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL), f"a session has ended with {status}")
     return child
+
+
+def kill_all(children):
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 @test
@@ -174,32 +206,26 @@ def racing_threads_set_and_drop_tables():
     """Sessions that come and go share the tables of programs that start and end, while threads of each set them."""
     directory = temporary_directory()
     randomness = random.Random(7)
-    program = directory / "raced"
-    shutil.copy(workload("frameless")[0], program)
-    valid = compile_table(program)
+    valid = compile_table(workload("frameless")[0])
     first, blocks, rows, starts, rules = unpack_table(valid)
     tables = [valid, valid, None] + [
         pack_table(first, blocks, rows, starts, [random_rule(randomness) for _ in rules], go=random_go(randomness))
         for _ in range(9)]
+    of_libraries = {path.name: compile_table(path)
+                    for path in (Path("/lib/x86_64-linux-gnu/libc.so.6"), Path("/lib64/ld-linux-x86-64.so.2").resolve())}
     reports, report = os.pipe()
-    sessions = processes = 0
-    running, programs = set(), []
-    until = time.monotonic() + 12
-    while time.monotonic() < until:
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                set_and_drop_tables(sessions, tables, 1 + 2 * randomness.random(), report)
-                status = 0
-            finally:
-                os._exit(status)
-        running.add(child)
+    sessions, running, programs, processes = 0, set(), [], 0
+    defer(kill_all, running)
+    while sessions < 12:
+        running.add(start_setting_tables(sessions, tables, of_libraries, randomness.randrange(2, 12), report))
         sessions += 1
         while len(running) > 2:
-            libraries = [directory / f"raced-{processes}-{number}.so" for number in range(6)]
+            # The libraries are never executed: they add files.
+            libraries = [directory / f"raced-{processes}-{number}.so" for number in range(4)]
             for library in libraries:
                 shutil.copy(WORKLOADS / "libswap_0.so", library)
+            program = directory / f"raced-{processes}"
+            shutil.copy(workload("frameless")[0], program)
             programs.append(start(program, ("sort", "signal", "altstack")[processes % 3], 20,
                                   env={"LD_PRELOAD": " ".join(map(str, libraries))}))
             processes += 1
@@ -217,9 +243,9 @@ def racing_threads_set_and_drop_tables():
         process.wait()
     os.close(report)
     with os.fdopen(reports) as file:
-        counts = [int(line) for line in file]
-    print(f"# tables set by {sessions} sessions while {processes} programs ran: {counts}", flush=True)
-    check(len(counts) == sessions and sum(counts) > 2 * sessions, f"tables set by {sessions} sessions: {counts}")
+        counts = [tuple(map(int, line.split())) for line in file]
+    print(f"# {sessions} sessions, {processes} programs, (tables set, samples by tables): {counts}", flush=True)
+    check(len(counts) == sessions, f"{len(counts)} of {sessions} sessions have set tables")
 
 
 @test

@@ -16,7 +16,7 @@
 /* A record of labels, with its maximum size. */
 union record {
 	struct stackbeat_go_labels labels;
-	uint64_t words[STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t) + 1]; /* with the slack */
+	uint64_t words[(STACKBEAT_GO_LABELS_SIZE_MAX + STACKBEAT_GO_SLACK) / sizeof(uint64_t)];
 };
 
 /* A stackbeat_go_read; `arg`: struct goroutines_source. */
