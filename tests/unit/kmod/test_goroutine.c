@@ -471,7 +471,7 @@ static void labels_behind_a_large_one_are_read(void **state)
 	assert_memory_equal(labels->bytes + 3 * 130, "\1\1s1", 4);
 }
 
-/* A bound of the reads for forged labels: heads, and 4 labels that can't be read behind 16 others. */
+/* A bound of the reads for forged labels: heads, and 4 unreadable labels behind 16 others. */
 static const size_t reads_max = 10 + 32 * 2 + (16 + 4) * (4 + 63 / 8 + 7 + 127 / 8 + 7);
 
 /* All slots of all buckets are in use, and no string can be read to its end. */
