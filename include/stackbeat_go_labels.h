@@ -70,10 +70,6 @@ struct stackbeat_go_labels_writer {
 	void *arg;
 };
 
-struct stackbeat_go_padding {
-	__u64 word;
-} __attribute__((packed, may_alias));
-
 /* After so many labels that are left out, no more are read: each may take a page fault. */
 #define STACKBEAT_GO_LABELS_MISSING_MAX 4u
 
@@ -215,7 +211,7 @@ static __always_inline int stackbeat_go_labels_read(stackbeat_go_read *read, voi
 	if (!(is_slice ? stackbeat_go_labels_of_slice(&writer, address) :
 			 stackbeat_go_labels_of_map(&writer, address)))
 		writer.flags |= STACKBEAT_GO_LABELS_CUT;
-	((struct stackbeat_go_padding *)writer.to)->word = 0;
+	__builtin_memset(writer.to, 0, STACKBEAT_GO_SLACK);
 	labels->size = (writer.to - (__u8 *)labels + 7) & ~7u;
 	labels->count = writer.count;
 	labels->flags = writer.flags;
