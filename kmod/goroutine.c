@@ -114,8 +114,8 @@ u32 sb_goroutine_read(u32 wanted, u64 *words, const struct stackbeat_unwind_go *
 	u32 found = 0;
 
 	/*
-	 * In one user access section and with one limit, which takes fewer instructions. The
-	 * constant is kept in a register. The section needs no barrier: each pointer is masked.
+	 * One user access section and one limit take fewer instructions than several. The constant
+	 * is kept in a register. The section needs no barrier, because each pointer is masked.
 	 */
 	OPTIMIZER_HIDE_VAR(user_size);
 	__uaccess_begin();
