@@ -127,7 +127,8 @@ def set_and_drop_tables(seed, tables, of_libraries, number, report):
     `number` tables are set and some samples were unwound by tables. It ends with SIGKILL, also while they do so, or with
     a balance. Writes both numbers to `report`."""
     randomness = random.Random(seed)
-    session = Session(rate=250, stack_copy=512 * randomness.randrange(2),
+    # More samples than Python can decode on a slow kernel would leave no time for the threads.
+    session = Session(rate=50, stack_copy=512 * randomness.randrange(2),
                       goroutines=S.GOROUTINE_ID | S.GOROUTINE_CREATOR | S.GOROUTINE_LABELS)
     session.start()
     spaces = AddressSpaces(session, read_files=False)
