@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import WORKLOADS, check, check_balance, defer, start, temporary_directory, test, workload
+from harness import WORKLOADS, check, check_balance, defer, PATIENCE, start, temporary_directory, test, workload
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -234,7 +234,8 @@ def racing_threads_set_and_drop_tables():
                 ended = programs.pop(0)
                 ended.kill()
                 ended.wait()
-            time.sleep(0.1)
+            # A program lives long enough for its tables to be set.
+            time.sleep(0.3 * PATIENCE)
             running -= {child for child in running if has_ended(child)}
     while running:
         running -= {child for child in running if has_ended(child)}
