@@ -217,29 +217,28 @@ def racing_threads_set_and_drop_tables():
     reports, report = os.pipe()
     sessions, running, programs, processes = 0, set(), [], 0
     defer(kill_all, running)
-    while sessions < 12:
-        running.add(start_setting_tables(sessions, tables, of_libraries, randomness.randrange(2, 12), report))
-        sessions += 1
-        while len(running) > 2:
-            # The libraries are never executed: they add files.
-            libraries = [directory / f"raced-{processes}-{number}.so" for number in range(4)]
-            for library in libraries:
-                shutil.copy(WORKLOADS / "libswap_0.so", library)
-            program = directory / f"raced-{processes}"
-            shutil.copy(workload("frameless")[0], program)
-            programs.append(start(program, ("sort", "signal", "altstack")[processes % 3], 20,
-                                  env={"LD_PRELOAD": " ".join(map(str, libraries))}))
-            processes += 1
-            if len(programs) > 3:
-                ended = programs.pop(0)
-                ended.kill()
-                ended.wait()
-            # A program lives long enough for its tables to be set.
-            time.sleep(0.3 * PATIENCE)
-            running -= {child for child in running if has_ended(child)}
-    while running:
-        running -= {child for child in running if has_ended(child)}
-        time.sleep(0.01)
+    while sessions < 12 or running:
+        while sessions < 12 and len(running) < 3:
+            running.add(start_setting_tables(sessions, tables, of_libraries, randomness.randrange(2, 12), report))
+            sessions += 1
+        # The libraries are never executed: they add files.
+        libraries = [directory / f"raced-{processes}-{number}.so" for number in range(4)]
+        for library in libraries:
+            shutil.copy(WORKLOADS / "libswap_0.so", library)
+        program = directory / f"raced-{processes}"
+        shutil.copy(workload("frameless")[0], program)
+        programs.append(start(program, ("sort", "signal", "altstack")[processes % 3], 20,
+                              env={"LD_PRELOAD": " ".join(map(str, libraries))}))
+        processes += 1
+        if len(programs) > 3:
+            ended = programs.pop(0)
+            ended.kill()
+            ended.wait()
+        # A program lives long enough for its tables to be set.
+        time.sleep(0.3 * PATIENCE)
+        for child in list(running):
+            if has_ended(child):
+                running.remove(child)
     for process in programs:
         process.kill()
         process.wait()
