@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 // goself ROUNDS [PROFILE]: goroutines that do so many rounds of work of different kinds: main.role*. Writes the CPU
-// profile of Go's runtime to PROFILE. Built with goself_c.go or goself_pure.go.
+// profile of Go's runtime to PROFILE. Built with goparts.go, and goself_c.go or goself_pure.go.
 package main
 
 import (
@@ -47,18 +47,6 @@ func roleOrder() {
 	sort.Slice(words, func(i, j int) bool { return words[i] < words[j] })
 }
 
-type tree struct {
-	left, right *tree
-}
-
-//go:noinline
-func grow(depth int) *tree {
-	if depth == 0 {
-		return &tree{}
-	}
-	return &tree{grow(depth - 1), grow(depth - 1)}
-}
-
 // Allocations, and the garbage collector, run on the stack of the thread.
 func roleAllocate() {
 	grow(13)
@@ -72,21 +60,6 @@ func roleChannels() {
 		<-pong
 	}
 	close(ping)
-}
-
-func echo(ping, pong chan int) {
-	for i := range ping {
-		pong <- i
-	}
-}
-
-//go:noinline
-func spin(n int) int {
-	sum := 0
-	for i := 0; i < n; i++ {
-		sum += i * i
-	}
-	return sum
 }
 
 func run(role func(), rounds int, group *sync.WaitGroup) {

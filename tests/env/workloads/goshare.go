@@ -21,15 +21,6 @@ func goroutineID() string {
 	return string(bytes.Fields(stack[:runtime.Stack(stack[:], false)])[1])
 }
 
-//go:noinline
-func spin(n int) int {
-	sum := 0
-	for i := 0; i < n; i++ {
-		sum += i * i
-	}
-	return sum
-}
-
 // The first label is "kind", the second has a key of stackbeat's. The first three are those of the caller.
 func withLabels(kind string, count int, work func()) {
 	list := []string{"kind", kind, "pid", "forged"}

@@ -13,18 +13,6 @@ import (
 	"time"
 )
 
-type tree struct {
-	left, right *tree
-}
-
-//go:noinline
-func grow(depth int) *tree {
-	if depth == 0 {
-		return &tree{}
-	}
-	return &tree{grow(depth - 1), grow(depth - 1)}
-}
-
 // Allocations and the garbage collector run on the stack of the thread.
 func roleAllocate() {
 	grow(10)
@@ -46,12 +34,6 @@ func roleChannels() {
 		<-pong
 	}
 	close(ping)
-}
-
-func echo(ping, pong chan int) {
-	for i := range ping {
-		pong <- i
-	}
 }
 
 //go:noinline
@@ -92,15 +74,6 @@ func roleFaults() {
 func roleHash() {
 	var data [65536]byte
 	sha256.Sum256(data[:])
-}
-
-//go:noinline
-func spin(n int) int {
-	sum := 0
-	for i := 0; i < n; i++ {
-		sum += i * i
-	}
-	return sum
 }
 
 // A loop without calls is preempted by a signal.
