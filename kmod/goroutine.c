@@ -80,7 +80,7 @@ static __always_inline u32 sb_add_go_labels(u32 found, u64 *words, u64 address, 
 	unsigned long user_size = TASK_SIZE_MAX;
 
 	BUILD_BUG_ON((STACKBEAT_GO_LABELS_SIZE_MAX | STACKBEAT_GO_SLACK) % sizeof(u64));
-	/* A byte of the record has the size of a string, and a page has all of its bytes. */
+	/* A byte of the record holds the size of a string, and a string is shorter than a page. */
 	BUILD_BUG_ON(STACKBEAT_GO_LABEL_KEY_MAX > U8_MAX || STACKBEAT_GO_LABEL_VALUE_MAX > U8_MAX);
 	BUILD_BUG_ON(U8_MAX >= PAGE_SIZE);
 	OPTIMIZER_HIDE_VAR(user_size);
