@@ -533,8 +533,8 @@ class Ring:
     def tail(self, value):
         self._tail.value = value
 
-    def read(self):
-        """Consumes and returns the records between tail and head."""
+    def take(self):
+        """Consumes and returns the bytes between tail and head: whole records, for decode()."""
         head, tail = self.head, self.tail
         if head - tail > self.size or head < tail:
             raise BadRecord(f"head {head}, tail {tail}, size {self.size}")
@@ -545,9 +545,17 @@ class Ring:
             # Records never cross the end of the data.
             data += ctypes.string_at(self.producer + PAGE + at, length)
             tail += length
-        records = list(decode(data, self.decoders))
         self.tail = head
-        return records
+        return data
+
+    def read(self):
+        """Consumes and returns the records between tail and head."""
+        return list(decode(self.take(), self.decoders))
+
+
+def samples_of(taken):
+    """The samples in what Session.take() returned."""
+    return [record for data, decoders in taken for record in decode(data, decoders) if isinstance(record, Sample)]
 
 
 def online_cpus():
@@ -647,8 +655,14 @@ class Session:
     def stop(self):
         self.set(state=S.STATE_STOPPED)
 
+    def take(self):
+        """Consumes the records of all CPUs. Returns them undecoded, for samples_of(). For loops while a session
+        runs: in a slow guest, decoding a sample can take longer than the period, and each turn of a loop that
+        decodes finds more samples than the one before."""
+        return [(ring.take(), ring.decoders) for ring in self.rings]
+
     def read(self):
-        return [sample for ring in self.rings for sample in ring.read() if isinstance(sample, Sample)]
+        return samples_of(self.take())
 
     def read_with_stacks(self):
         """(sample, copy of its stack or None) of each sample."""

@@ -12,7 +12,7 @@ import time
 
 from harness import (check, check_balance, check_equal, comment, exact_test, load, PATIENCE, Recording,
                      run, start, test, use, wait_until, workload)
-from stackbeat import Events, online_cpus, S, Session
+from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
 PARTS_ALL = S.PART_KERNEL | S.PART_USER
@@ -127,16 +127,16 @@ def weights_add_up_across_many_rate_changes():
     keep_busy(0)
     choice = random.Random(2)
     rates = [700]
-    samples = []
+    taken = []
     with Session(rate=rates[0], cpus="0", **SETTINGS) as session:
         session.start()
-        while len(rates) < 150:
+        while len(rates) < 300:
             rates.append(choice.randrange(700, 5000))
             session.set(rate=rates[-1])
-            wait_for_ticks(session, choice.randrange(30))
-            samples += session.read()
+            wait_for_ticks(session, choice.randrange(60))
+            taken += session.take()
         session.stop()
-        samples += session.read()
+        samples = samples_of(taken + session.take())
         stats = session.stats()
         check_balance(stats)
         check_equal(stats["samples"], stats["ticks"], "ticks with a sample")
@@ -300,9 +300,9 @@ def concurrent_settings_changes():
                 finally:
                     os._exit(status)
             children.append(child)
-        samples = []
+        taken = []
         while children:
-            samples += session.read()
+            taken += session.take()
             done, status = os.waitpid(-1, os.WNOHANG)
             if done in children:
                 check_equal(status, 0, "status of a changing process")
@@ -310,7 +310,7 @@ def concurrent_settings_changes():
         session.set(state=S.STATE_RUNNING, rate=1000, pids=[], cpus="", parts=PARTS_ALL)
         wait_for_ticks(session, 20)
         session.stop()
-        samples += session.read()
+        samples = samples_of(taken + session.take())
         stats = session.stats()
         check_balance(stats)
         check_equal(len(samples), stats["samples"], "samples")
