@@ -132,7 +132,7 @@ find_stack(const struct sample_cache *cache, const struct stackbeat_sample *samp
 	for (unsigned int i = 0; i < WAYS; i++) {
 		if (set[i].fingerprint[0] == key.fingerprint[0] &&
 		    set[i].fingerprint[1] == key.fingerprint[1])
-			return set[i].stack;
+			return set[i].stack && set[i].stack->space ? set[i].stack : NULL;
 	}
 	return NULL;
 }

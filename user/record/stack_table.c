@@ -17,6 +17,8 @@
 #include "session/go_labels.h"
 
 #define NO_STACK UINT32_MAX
+/* To forget removed stacks, all of the cache is read. */
+#define REMOVED_BYTES_MAX ((size_t)256 << 10)
 
 /* Words of a hashed stack before its frames: see hash_sample(). */
 #define HEAD_WORDS 2
@@ -59,6 +61,7 @@ struct stack_table {
 	uint32_t *of_space; /* the latest stack by index of its address space, or NO_STACK */
 	size_t space_count, space_capacity;
 	struct stack *removed; /* linked by next_removed, until the cache forgets them */
+	size_t removed_bytes;
 	size_t stack_bytes; /* of all stacks */
 	fold_stack_fn *fold;
 	void *fold_arg;
@@ -104,6 +107,7 @@ static void free_removed(struct stack_table *table)
 		free(table->removed);
 		table->removed = next;
 	}
+	table->removed_bytes = 0;
 }
 
 void stack_table_free(struct stack_table *table)
@@ -476,6 +480,7 @@ static void remove_stack(struct stack_table *table, struct stack *stack)
 	table->slots[stack->index] = (struct slot){NULL, table->unused};
 	table->unused = stack->index;
 	table->stack_bytes -= stack_size(stack);
+	table->removed_bytes += stack_size(stack);
 	stack->space = NULL;
 	stack->next_removed = table->removed;
 	table->removed = stack;
@@ -512,12 +517,18 @@ static int forget_space(struct address_space *space, void *arg)
 	return 0;
 }
 
-void stack_table_sweep(struct stack_table *table)
+static void sweep(struct stack_table *table)
 {
 	if (!table->removed)
 		return;
 	sample_cache_forget(table->cache);
 	free_removed(table);
+}
+
+void stack_table_sweep(struct stack_table *table)
+{
+	if (table->removed_bytes >= REMOVED_BYTES_MAX)
+		sweep(table);
 }
 
 int stack_table_fold(struct stack_table *table)
@@ -539,7 +550,7 @@ int stack_table_fold(struct stack_table *table)
 		if (!err)
 			err = fold_stack(table, stack);
 	}
-	stack_table_sweep(table);
+	sweep(table);
 	return err;
 }
 

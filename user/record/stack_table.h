@@ -71,7 +71,10 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 
-/* Call after address_spaces_collect_garbage(): frees the stacks that it has removed. */
+/*
+ * Call after address_spaces_collect_garbage(): frees the stacks that it has removed, if they are
+ * many.
+ */
 void stack_table_sweep(struct stack_table *table);
 
 /*

@@ -12,10 +12,12 @@
 #define STACKS 20
 
 static struct stack stacks[STACKS];
+static char space; /* stands for the address space of all stacks that are not removed */
 
 static struct stack *stack_of(size_t number)
 {
 	assert_true(number < STACKS);
+	stacks[number].space = (struct address_space *)&space;
 	return &stacks[number];
 }
 
@@ -48,7 +50,8 @@ static struct stack *find_stack(const struct sample_cache *cache,
 	struct stack *found = NULL;
 	uint64_t matched;
 
-	memset(stacks, 0, sizeof(stacks));
+	for (size_t i = 0; i < STACKS; i++)
+		stacks[i] = (struct stack){.space = stacks[i].space};
 	matched = sample_cache_match(cache, sample, sample->record.size, &totals);
 	for (size_t i = 0; i < STACKS; i++) {
 		if (!stacks[i].samples)
@@ -161,6 +164,24 @@ static void generations_are_distinguished(void **state)
 		sample->generation = generation;
 		assert_null(find_stack(cache, sample));
 	}
+	free(sample);
+	sample_cache_free(cache);
+}
+
+/* A sample may come after its address space was forgotten: its stack is counted no more. */
+static void removed_stack_is_not_found(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
+
+	(void)state;
+	sample_cache_insert(cache, sample, stack_of(1));
+	stacks[1].space = NULL;
+	assert_null(find_stack(cache, sample));
+	sample_cache_insert(cache, sample, stack_of(2));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(2));
+	sample_cache_forget(cache);
+	assert_ptr_equal(find_stack(cache, sample), stack_of(2));
 	free(sample);
 	sample_cache_free(cache);
 }
@@ -326,6 +347,7 @@ int main(void)
 		cmocka_unit_test(different_sample_is_not_found),
 		cmocka_unit_test(first_thread_is_distinguished),
 		cmocka_unit_test(generations_are_distinguished),
+		cmocka_unit_test(removed_stack_is_not_found),
 		cmocka_unit_test(latest_stack_of_a_sample_is_found),
 		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
 		cmocka_unit_test(many_deep_stacks_are_cached),
