@@ -22,14 +22,16 @@ struct gzip_writer {
 	unsigned char output[CHUNK];
 };
 
-struct gzip_writer *gzip_writer_new(struct atomic_file *file, struct error *error)
+struct gzip_writer *gzip_writer_new(struct atomic_file *file, enum gzip_effort effort,
+				    struct error *error)
 {
 	struct gzip_writer *writer = calloc(1, sizeof(*writer));
 
 	if (!writer)
 		return NULL;
-	if (deflateInit2(&writer->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, WINDOW_BITS,
-			 MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&writer->stream,
+			 effort == GZIP_FAST ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+			 WINDOW_BITS, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(writer);
 		return NULL;
 	}

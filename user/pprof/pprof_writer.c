@@ -268,7 +268,8 @@ static void init_messages(struct encoder *encoder, size_t lines, size_t labels)
 	}
 }
 
-static int encoder_allocate(struct encoder *encoder, struct atomic_file *file, struct error *error)
+static int encoder_allocate(struct encoder *encoder, struct atomic_file *file,
+			    enum gzip_effort effort, struct error *error)
 {
 	const struct profile *profile = encoder->profile;
 	size_t types = profile->types.count + 1, items = profile_longest_sequence(profile);
@@ -276,7 +277,7 @@ static int encoder_allocate(struct encoder *encoder, struct atomic_file *file, s
 
 	for (size_t i = 0; i < profile->locations.count; i++)
 		lines = MAX(lines, profile->locations.items[i].line_count);
-	encoder->gzip = gzip_writer_new(file, error);
+	encoder->gzip = gzip_writer_new(file, effort, error);
 	encoder->details = mapping_details(profile);
 	encoder->location_ids = calloc(items, sizeof(*encoder->location_ids));
 	encoder->values = calloc(types, sizeof(*encoder->values));
@@ -309,10 +310,10 @@ static void encoder_free(struct encoder *encoder)
 }
 
 static int encode_profile(const struct profile *profile, struct atomic_file *file,
-			  struct error *error)
+			  enum gzip_effort effort, struct error *error)
 {
 	struct encoder encoder = {.buffer = {append_to_gzip}, .profile = profile};
-	int err = encoder_allocate(&encoder, file, error);
+	int err = encoder_allocate(&encoder, file, effort, error);
 
 	if (err) {
 		error_errno(error, -err, "%s", file->path);
@@ -330,8 +331,8 @@ static int encode_profile(const struct profile *profile, struct atomic_file *fil
 	return err;
 }
 
-int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
-		struct error *error)
+static int write_file(const struct profile *profile, const char *path, enum gzip_effort effort,
+		      uint64_t *size, struct error *error)
 {
 	struct atomic_file file;
 	int err;
@@ -341,7 +342,7 @@ int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 	err = atomic_file_create(&file, path, error);
 	if (err)
 		return err;
-	err = encode_profile(profile, &file, error);
+	err = encode_profile(profile, &file, effort, error);
 	if (err) {
 		atomic_file_discard(&file);
 		return err;
@@ -352,11 +353,35 @@ int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 	return err;
 }
 
-int pprof_write_fd(const struct profile *profile, int fd, const char *name, struct error *error)
+int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
+		struct error *error)
+{
+	return write_file(profile, path, GZIP_DEFAULT, size, error);
+}
+
+int pprof_write_fast(const struct profile *profile, const char *path, uint64_t *size,
+		     struct error *error)
+{
+	return write_file(profile, path, GZIP_FAST, size, error);
+}
+
+static int write_fd(const struct profile *profile, int fd, const char *name,
+		    enum gzip_effort effort, struct error *error)
 {
 	struct atomic_file file = {.path = (char *)name, .fd = fd};
 
 	if (profile->error)
 		return error_errno(error, -profile->error, "%s: the profile is not written", name);
-	return encode_profile(profile, &file, error);
+	return encode_profile(profile, &file, effort, error);
+}
+
+int pprof_write_fd(const struct profile *profile, int fd, const char *name, struct error *error)
+{
+	return write_fd(profile, fd, name, GZIP_DEFAULT, error);
+}
+
+int pprof_write_fd_fast(const struct profile *profile, int fd, const char *name,
+			struct error *error)
+{
+	return write_fd(profile, fd, name, GZIP_FAST, error);
 }

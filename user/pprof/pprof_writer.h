@@ -19,4 +19,10 @@ int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 /* As pprof_write(), to the open file `fd`; `name` is its name in messages. */
 int pprof_write_fd(const struct profile *profile, int fd, const char *name, struct error *error);
 
+/* As those, in less time, and about a tenth larger: for what is soon written again. */
+int pprof_write_fast(const struct profile *profile, const char *path, uint64_t *size,
+		     struct error *error);
+int pprof_write_fd_fast(const struct profile *profile, int fd, const char *name,
+			struct error *error);
+
 #endif

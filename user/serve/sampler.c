@@ -225,7 +225,7 @@ static void write_profile(const struct sampler *sampler, struct recorder *record
 	/* Without memory for symbols, the samples are worth a profile, which has a comment then. */
 	export_profile(window, recorder->collector.files, recording, &result->counts, &warning,
 		       &missing);
-	result->err = pprof_write_fd(window->profile, export->file, "profile", &error);
+	result->err = pprof_write_fd_fast(window->profile, export->file, "profile", &error);
 	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
 		 error.text);
 	result->done = true;

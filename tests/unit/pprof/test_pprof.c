@@ -318,6 +318,49 @@ static size_t peak_of_reading(const void *bytes, size_t size)
 	return peak - before;
 }
 
+static void *expanded_file(const char *path, size_t *size)
+{
+	unsigned char bytes[1 << 16];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = read(fd, bytes, sizeof(bytes));
+	void *expanded;
+
+	close(fd);
+	assert_in_range(length, 1, sizeof(bytes) - 1);
+	expanded = expand(bytes, (size_t)length, 1 << 20, size, NULL);
+	assert_non_null(expanded);
+	return expanded;
+}
+
+static void fast_files_have_the_same_contents(void **state)
+{
+	char *paths[] = {scratch_file(state, "profile"), scratch_file(state, "fast"),
+			 scratch_file(state, "fast-fd")};
+	struct profile *built = example_profile();
+	uint64_t sizes[2];
+	size_t size[3];
+	void *bytes[3];
+	int fd = open(paths[2], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pprof_write(built, paths[0], &sizes[0], NULL), 0);
+	assert_int_equal(pprof_write_fast(built, paths[1], &sizes[1], NULL), 0);
+	assert_int_equal(pprof_write_fd_fast(built, fd, "fast", NULL), 0);
+	close(fd);
+	assert_true(sizes[0] < sizes[1]);
+	for (size_t i = 0; i < 3; i++)
+		bytes[i] = expanded_file(paths[i], &size[i]);
+	for (size_t i = 1; i < 3; i++) {
+		assert_int_equal(size[i], size[0]);
+		assert_memory_equal(bytes[i], bytes[0], size[0]);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		free(bytes[i]);
+		free(paths[i]);
+	}
+	profile_free(built);
+}
+
 static void standard_input_is_read(void **state)
 {
 	char *path = scratch_file(state, "profile");
@@ -739,6 +782,7 @@ int main(void)
 		SCRATCH_TEST(has_functions_only_if_all_are_symbolized),
 		SCRATCH_TEST(large_profiles_are_preserved),
 		SCRATCH_TEST(bytes_of_a_profile_are_those_allocated),
+		SCRATCH_TEST(fast_files_have_the_same_contents),
 		SCRATCH_TEST(standard_input_is_read),
 		SCRATCH_TEST(memory_is_a_small_multiple_of_the_file),
 		SCRATCH_TEST(write_errors_leave_no_file),

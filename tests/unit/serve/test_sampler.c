@@ -249,7 +249,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 	return fake.export_err ? error_set(message, -fake.export_err, "can't export") : 0;
 }
 
-int pprof_write_fd(const struct profile *profile, int fd, const char *path, struct error *message)
+int pprof_write_fd_fast(const struct profile *profile, int fd, const char *path,
+			struct error *message)
 {
 	(void)profile, (void)path;
 	if (fake.write_err)
