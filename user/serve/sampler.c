@@ -41,7 +41,7 @@
 #define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
 /* A debug package that is installed later has symbols that the cache does not. */
 #define CACHE_NS (3600 * NS_PER_SECOND)
-#define KERNEL_READ_NS (600 * NS_PER_SECOND)
+#define KERNEL_READ_NS (3600 * NS_PER_SECOND)
 #define END_TIMEOUT_MS 10000
 #define END_ATTEMPTS 3u
 

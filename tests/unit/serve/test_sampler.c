@@ -647,10 +647,10 @@ static void cut_for_hours(void)
 	}
 }
 
-/* For ten minutes after a slice for which the symbols of the kernel were read. */
+/* For an hour after a slice for which the symbols of the kernel were read. */
 static void cut_after_reading_the_kernel(void)
 {
-	static const unsigned int seconds[] = {0, 0, 599, 1, 0, 600};
+	static const unsigned int seconds[] = {0, 0, 3599, 1, 0, 3600};
 	static const bool reads[] = {false, true, false, false, true, false};
 	static const bool tolerates[] = {false, false, true, false, false, false};
 
