@@ -390,25 +390,46 @@ static int read_elf(struct go_pclntab *pclntab, Elf *elf, struct span file, stru
 	return err;
 }
 
-/* Finds the address of the section with the pclntab by the section headers, if any. */
-static bool find_section(Elf *elf, uint64_t *vaddr)
+/* What the section headers say. */
+struct sections {
+	bool named; /* there are some, with names */
+	bool go; /* one of them has a name that only Go's linker gives */
+	bool pclntab;
+	uint64_t vaddr; /* of the pclntab */
+};
+
+/*
+ * Only Go's linker writes sections with these names. An external linker leaves them, but moves the
+ * pclntab of a position-independent program into .data.rel.ro.
+ */
+static bool is_go_section(const char *name)
 {
+	return !strcmp(name, ".go.buildinfo") || !strcmp(name, ".note.go.buildid") ||
+	       !strcmp(name, ".gosymtab");
+}
+
+static struct sections read_section_headers(Elf *elf)
+{
+	struct sections sections = {0};
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 	const char *name;
 	size_t names;
 
 	if (elf_getshdrstrndx(elf, &names) != 0)
-		return false;
-	while ((section = elf_nextscn(elf, section))) {
+		return sections;
+	while (!sections.pclntab && (section = elf_nextscn(elf, section))) {
 		name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name)
 						      : NULL;
-		if (!name || (strcmp(name, ".gopclntab") && strcmp(name, ".data.rel.ro.gopclntab")))
+		if (!name || !*name)
 			continue;
-		*vaddr = header.sh_addr;
-		return true;
+		sections.named = true;
+		sections.go |= is_go_section(name);
+		sections.pclntab =
+			!strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab");
+		sections.vaddr = header.sh_addr;
 	}
-	return false;
+	return sections;
 }
 
 /* Header and module data */
@@ -612,7 +633,7 @@ static bool read_tables(struct go_pclntab *pclntab, uint64_t header)
 		find_module_in_file(pclntab, header, tables));
 }
 
-/* Searches all segments: the section headers are missing or wrong. */
+/* Searches all segments, which takes long: the section headers are missing or wrong. */
 static bool search_tables(struct go_pclntab *pclntab)
 {
 	uint32_t magic;
@@ -636,14 +657,14 @@ static bool search_tables(struct go_pclntab *pclntab)
 
 static int find_tables(struct go_pclntab *pclntab, Elf *elf, struct error *error)
 {
-	uint64_t header = 0;
+	const struct sections sections = read_section_headers(elf);
 	uint32_t magic = 0;
-	bool section;
 
-	section = find_section(elf, &header);
-	if ((section && read_tables(pclntab, header)) || search_tables(pclntab))
+	if (sections.pclntab && read_tables(pclntab, sections.vaddr))
 		return 0;
-	if (section && read_u32(bytes_at(pclntab, header), 0, &magic) &&
+	if ((!sections.named || sections.go || sections.pclntab) && search_tables(pclntab))
+		return 0;
+	if (sections.pclntab && read_u32(bytes_at(pclntab, sections.vaddr), 0, &magic) &&
 	    (magic == MAGIC_1_16 || magic == MAGIC_OLDEST))
 		return error_set(error, ENOTSUP, "built by a Go older than 1.18");
 	return error_set(error, ENODATA, "no function table of Go");

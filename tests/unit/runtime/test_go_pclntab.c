@@ -301,6 +301,32 @@ static void test_wrong_section_header_is_ignored(void **state)
 	go_pclntab_close(pclntab);
 }
 
+/* An external linker may move the pclntab into another section. Other programs are not searched. */
+static void test_programs_with_sections_of_go_are_searched(void **state)
+{
+	static const char *const names[] = {".gosymtab\0", ".data.rel\0"};
+	struct go_options options = go_1_20;
+	struct go_pclntab *pclntab = NULL;
+	unsigned char *name;
+
+	(void)state;
+	options.has_section_headers = true;
+	for (size_t i = 0; i < 2; i++) {
+		go_image_make(&image, &options);
+		name = memmem(image.bytes, image.size, ".gopclntab", sizeof(".gopclntab"));
+		assert_non_null(name);
+		memcpy(name, names[i], sizeof(".gopclntab"));
+		if (i) {
+			assert_refused(image.bytes, image.size, -ENODATA,
+				       "no function table of Go");
+			continue;
+		}
+		assert_int_equal(go_pclntab_open(image.bytes, image.size, &pclntab, NULL), 0);
+		assert_all(pclntab);
+		go_pclntab_close(pclntab);
+	}
+}
+
 /* Copies the bytes, so that the sanitizer detects reads beyond the end of the file. */
 static void try_bytes(const unsigned char *bytes, size_t size)
 {
@@ -915,6 +941,7 @@ int main(void)
 		cmocka_unit_test(test_wrong_headers_are_refused),
 		cmocka_unit_test(test_tables_in_the_header_are_refused),
 		cmocka_unit_test(test_wrong_section_header_is_ignored),
+		cmocka_unit_test(test_programs_with_sections_of_go_are_searched),
 		cmocka_unit_test(test_programs_of_32_bits),
 		cmocka_unit_test(test_lines_of_any_size),
 		cmocka_unit_test(test_lengths_of_instructions),
