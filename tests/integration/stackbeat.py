@@ -659,7 +659,7 @@ class Session:
         """Consumes the records of all CPUs. Returns them undecoded, for samples_of(). For loops while a session
         runs: in a slow guest, decoding a sample can take longer than the period, and each turn of a loop that
         decodes finds more samples than the one before."""
-        return [(ring.take(), ring.decoders) for ring in self.rings]
+        return [(data, ring.decoders) for ring in self.rings if (data := ring.take())]
 
     def read(self):
         return samples_of(self.take())

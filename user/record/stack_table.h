@@ -72,8 +72,8 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 
 /*
- * Call after address_spaces_collect_garbage(): frees the stacks that it has removed, if they are
- * many.
+ * Call after address_spaces_collect_garbage(): frees the stacks that it has removed, once they take
+ * 256 KiB.
  */
 void stack_table_sweep(struct stack_table *table);
 
@@ -90,7 +90,10 @@ int stack_table_fold(struct stack_table *table);
  */
 uint64_t stack_table_fold_last(struct stack_table *table);
 
-/* Returns the bytes of memory of the stacks, without the overhead of malloc(). */
+/*
+ * Returns the bytes of memory of the stacks, without those that a sweep will free, and without the
+ * overhead of malloc().
+ */
 size_t stack_table_bytes(const struct stack_table *table);
 
 #endif

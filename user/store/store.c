@@ -409,7 +409,7 @@ static int write_window(struct store *store, const struct window_name *name,
 	window_name_format(name, text);
 	remove_other(store, text);
 	window_path(store, name, path);
-	/* New windows are merged after some hours. */
+	/* A new window is compressed again when it is merged. */
 	err = (is_merged(name) ? pprof_write : pprof_write_fast)(profile, path, &size, error);
 	if (err)
 		return err;

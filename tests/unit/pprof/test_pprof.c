@@ -346,6 +346,7 @@ static void fast_files_have_the_same_contents(void **state)
 	assert_int_equal(pprof_write(built, paths[0], &sizes[0], NULL), 0);
 	assert_int_equal(pprof_write_fast(built, paths[1], &sizes[1], NULL), 0);
 	assert_int_equal(pprof_write_fd_fast(built, fd, "fast", NULL), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_END), sizes[1]);
 	close(fd);
 	assert_true(sizes[0] < sizes[1]);
 	for (size_t i = 0; i < 3; i++)

@@ -913,6 +913,43 @@ static void stacks_of_ended_processes_are_folded(void **state)
 	assert_int_equal(samples, 7);
 }
 
+/* Samples of a process that has ended do not find its stacks, whether these are freed or not. */
+static void stacks_of_ended_processes_are_not_found(void **state)
+{
+	static const uint64_t counts[] = {3, 4000};
+	struct fixture *fixture = *state;
+	const struct stackbeat_sample *sample = &fixture->any.sample;
+
+	for (uint64_t id = 8; id < 10; id++) {
+		const uint64_t count = counts[id - 8];
+
+		fake_space(fixture->spaces, id, fixture->gone, 1, "gone");
+		assert_int_equal(
+			address_space_advance(address_spaces_get(fixture->spaces, id, 0), 1), 0);
+		for (uint64_t i = 0; i < count; i++) {
+			usual_sample(fixture)->address_space = id;
+			fixture->any.sample.frames[0] += i;
+			add_sample(fixture);
+			assert_int_equal(
+				stack_table_repeat(fixture->table, sample, sample->record.size),
+				sample->record.size);
+		}
+		assert_int_equal(
+			address_spaces_collect_garbage(fixture->spaces, 2 * id, 2 * id + 1, true),
+			0);
+		assert_int_equal(address_spaces_collect_garbage(fixture->spaces, 2 * id + 2,
+								2 * id + 3, false),
+				 0);
+		stack_table_sweep(fixture->table);
+		for (uint64_t i = 0; i < count; i++) {
+			usual_sample(fixture)->address_space = id;
+			fixture->any.sample.frames[0] += i;
+			assert_int_equal(
+				stack_table_repeat(fixture->table, sample, sample->record.size), 0);
+		}
+	}
+}
+
 /* Adds a stack in two new files. Returns the error. */
 static int add_in_two_files(struct fixture *fixture)
 {
@@ -1000,6 +1037,7 @@ int main(void)
 		TABLE_TEST(last_fold_counts_what_is_left),
 		TABLE_TEST(stacks_without_samples_are_removed),
 		TABLE_TEST(stacks_of_ended_processes_are_folded),
+		TABLE_TEST(stacks_of_ended_processes_are_not_found),
 		cmocka_unit_test(files_are_held_with_their_stack),
 	};
 

@@ -540,6 +540,30 @@ static void damaged_window_stays_apart(void **state)
 	store_close(&store);
 }
 
+/* Byte 8 of a gzip file names its compression: 4 is the fastest, 0 the default (RFC 1952, zlib). */
+static void assert_compression(void **state, const char *name, unsigned char expected)
+{
+	char *path = scratch_file(state, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	unsigned char byte = 0xff;
+
+	assert_int_equal(pread(fd, &byte, 1, 8), 1);
+	assert_int_equal(byte, expected);
+	close(fd);
+	free(path);
+}
+
+static void new_windows_are_compressed_fast(void **state)
+{
+	struct store store = open_store(state, &limits);
+
+	assert_int_equal(add_window(&store, 0, START), 0);
+	assert_compression(state, "20270115T080000.000000Z-60s.pb.gz", 4);
+	maintain_all(&store, START + 3 * HOUR);
+	assert_compression(state, "20270115T080000.000000Z-600s.pb.gz", 0);
+	store_close(&store);
+}
+
 #define PARTS "20270115T080000.000000Z-3600s.pb.gz.parts"
 
 /* Adds windows of a minute, by turns of two services, and merges them to an hour. */
@@ -951,6 +975,7 @@ int main(void)
 		SCRATCH_TEST(links_and_pipes_are_not_followed),
 		SCRATCH_TEST(windows_become_longer),
 		SCRATCH_TEST(windows_have_limits),
+		SCRATCH_TEST(new_windows_are_compressed_fast),
 		SCRATCH_TEST(late_window_joins_a_merged_one),
 		cmocka_unit_test(duration_of_a_merge_is_the_sum),
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
