@@ -379,6 +379,22 @@ def windows_are_pushed_once(scratch):
         check_equal(totals(server.requests, scratch), {"web": 14, "db": 6}, "samples")
 
 
+def renewed_tokens_are_used(scratch):
+    """A process that follows a store outlives its first token."""
+    now = int(time.time()) // 60 * 60
+    (scratch / "token").write_text("Authorization: Bearer first\n")
+    with Server(401) as server, Follower(scratch, server.url, "--header-file", scratch / "token") as follower:
+
+        def tokens():
+            return [headers["Authorization"].removeprefix("Bearer ") for _, headers, _ in server.requests]
+        add_window(follower.store, now + 60, SAMPLES[:1])
+        wait_for(lambda: tokens() == ["first"], "the window is not pushed")
+        (scratch / "new").write_text("Authorization: Bearer second\n")
+        (scratch / "new").rename(scratch / "token")
+        wait_for(lambda: "second" in tokens(), "the window is not pushed with the second token")
+        check_equal(tokens(), sorted(tokens()), "tokens")
+
+
 def nothing_is_lost_while_the_server_is_away(scratch):
     now = int(time.time()) // 60 * 60
     # The first service arrives before the server goes away; the third answer refuses for good.
@@ -440,7 +456,7 @@ def states_are_checked(scratch):
 def main():
     tests = [services_become_series, profiles_are_sent_as_they_are, chosen_labels_are_sent, headers_come_from_a_file,
              certificates_of_clients_are_sent, certificates_outlive_the_rights, lightest_stacks_are_merged_within_the_limits, errors_of_the_server_are_printed, other_files_are_refused,
-             windows_are_pushed_once, nothing_is_lost_while_the_server_is_away,
+             windows_are_pushed_once, renewed_tokens_are_used, nothing_is_lost_while_the_server_is_away,
              position_survives_an_end_while_the_server_is_away, broken_windows_are_left_out, states_are_checked]
     failed = 0
     for test in tests:

@@ -47,6 +47,7 @@ struct http_client {
 	struct http_options options;
 	CURL *curl;
 	struct curl_slist *headers; /* of the file */
+	struct stat headers_file; /* when it was read */
 	int certificate, key; /* copies of files, or -1 */
 	char detail[CURL_ERROR_SIZE];
 	char reply[REPLY_SIZE]; /* the beginning of the answer */
@@ -143,18 +144,18 @@ static bool is_header(const char *line)
 	return true;
 }
 
-static int add_header(struct http_client *client, const char *line)
+static int add_header(const struct http_client *client, struct curl_slist **list, const char *line)
 {
-	struct curl_slist *list = client->library.slist_append(client->headers, line);
+	struct curl_slist *longer = client->library.slist_append(*list, line);
 
-	if (!list)
+	if (!longer)
 		return -ENOMEM;
-	client->headers = list;
+	*list = longer;
 	return 0;
 }
 
-static int read_headers(struct http_client *client, FILE *file, const char *path,
-			struct error *error)
+static int read_headers(const struct http_client *client, struct curl_slist **list, FILE *file,
+			const char *path, struct error *error)
 {
 	size_t capacity = 0, number = 0;
 	char *line = NULL;
@@ -172,7 +173,7 @@ static int read_headers(struct http_client *client, FILE *file, const char *path
 		else if (length && (strlen(line) != (size_t)length || !is_header(line)))
 			err = error_set(error, EINVAL, "%s: line %zu is not NAME: VALUE", path,
 					number);
-		else if (length && add_header(client, line))
+		else if (length && add_header(client, list, line))
 			err = error_errno(error, ENOMEM, "can't read %s", path);
 	}
 	/* getline() also ends without memory: a header must not be left out for that. */
@@ -182,23 +183,78 @@ static int read_headers(struct http_client *client, FILE *file, const char *path
 	return err;
 }
 
+/* Replaces the headers by those of `file` (NULL: none). If that fails, they stay. */
+static int replace_headers(struct http_client *client, FILE *file, struct error *error)
+{
+	struct curl_slist *list = NULL;
+	struct stat status = {0};
+	int err = 0;
+
+	/* Without waiting for "100 Continue" before the body. */
+	if (add_header(client, &list, "Expect:"))
+		return error_errno(error, ENOMEM, "can't make requests");
+	if (file && fstat(fileno(file), &status))
+		err = error_errno(error, errno, "can't read %s", client->options.header_file);
+	if (file && !err)
+		err = read_headers(client, &list, file, client->options.header_file, error);
+	if (err) {
+		client->library.slist_free_all(list);
+		return err;
+	}
+	if (client->headers)
+		client->library.slist_free_all(client->headers);
+	client->headers = list;
+	client->headers_file = status;
+	return 0;
+}
+
 static int add_headers(struct http_client *client, struct error *error)
 {
 	const char *path = client->options.header_file;
-	FILE *file;
+	FILE *file = path ? fopen(path, "re") : NULL;
 	int err;
 
-	/* Without waiting for "100 Continue" before the body. */
-	if (add_header(client, "Expect:"))
-		return error_errno(error, ENOMEM, "can't make requests");
-	if (!path)
-		return 0;
-	file = fopen(path, "re");
-	if (!file)
+	if (path && !file)
 		return error_errno(error, errno, "can't read %s", path);
-	err = read_headers(client, file, path, error);
-	fclose(file);
+	err = replace_headers(client, file, error);
+	if (file)
+		fclose(file);
 	return err;
+}
+
+static bool is_same_file(const struct stat *one, const struct stat *other)
+{
+	return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
+	       one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
+	       one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
+}
+
+/*
+ * Reads the header file again if it is another one: tokens are renewed. A file that can't be read
+ * now (the rights for it may have been given up), or is being written, leaves the headers as they
+ * are: the server says whether they are still valid.
+ */
+static void refresh_headers(struct http_client *client)
+{
+	const char *path = client->options.header_file;
+	struct stat status;
+	struct error ignored;
+	FILE *file;
+	int fd;
+
+	if (!path || stat(path, &status) || is_same_file(&status, &client->headers_file))
+		return;
+	/* It waits for no writer of a pipe. */
+	fd = open_regular_file(path, 0, &status);
+	if (fd < 0)
+		return;
+	file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return;
+	}
+	(void)replace_headers(client, file, &ignored);
+	fclose(file);
 }
 
 /*
@@ -438,6 +494,7 @@ enum http_result http_client_post(struct http_client *client, const char *path, 
 	long status = 0;
 	CURLcode code;
 
+	refresh_headers(client);
 	/* One slash between both. */
 	while (*path && length && client->options.url[length - 1] == '/')
 		length--;

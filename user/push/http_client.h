@@ -32,7 +32,8 @@ struct http_client;
  * Returns a client, which the caller frees with http_client_free(), or NULL with a message in
  * `error`: a wrong URL or header file, or no library. The URL may have no user and password, as
  * other users can see command lines. All files but that of `ca_file` are read here; the rights that
- * this needs can be given up afterwards.
+ * this needs can be given up afterwards. A header file that has changed is read again before a
+ * request, if that is permitted then.
  */
 struct http_client *http_client_new(const struct http_options *options, struct error *error);
 void http_client_free(struct http_client *client);

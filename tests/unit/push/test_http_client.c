@@ -616,6 +616,45 @@ static void unreadable_files_are_errors(void **state)
 		     "can't read /tmp");
 }
 
+static void expect_sent(struct http_client *client, const char *wanted)
+{
+	char all[sizeof(curl.headers)];
+
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	snprintf(all, sizeof(all), "Content-Type: text/x\nExpect:\n%s", wanted);
+	assert_string_equal(curl.headers, all);
+}
+
+/* Tokens are renewed. What can't be read, or is not a file of headers, changes nothing. */
+static void changed_file_is_read_again(void **state)
+{
+	const struct http_options options = {.url = "https://h",
+					     .header_file = in_sandbox("headers")};
+	const char *const other = in_sandbox("other");
+	struct http_client *client;
+
+	(void)state;
+	write_text(options.header_file, "A: b\n");
+	client = new_client(&options);
+	expect_sent(client, "A: b\n");
+	write_text(options.header_file, "A: longer\nB: c\n");
+	expect_sent(client, "A: longer\nB: c\n");
+	/* As long as before. */
+	write_text(other, "A: shorte\nB: c\n");
+	assert_int_equal(rename(other, options.header_file), 0);
+	expect_sent(client, "A: shorte\nB: c\n");
+	write_text(options.header_file, "D: e\nsecret\n");
+	expect_sent(client, "A: shorte\nB: c\n");
+	assert_int_equal(unlink(options.header_file), 0);
+	expect_sent(client, "A: shorte\nB: c\n");
+	assert_int_equal(mkfifo(options.header_file, 0600), 0);
+	expect_sent(client, "A: shorte\nB: c\n");
+	assert_int_equal(unlink(options.header_file), 0);
+	write_text(options.header_file, "D: e\n");
+	expect_sent(client, "D: e\n");
+	free_client(client);
+}
+
 /* A header that is missing must not go unnoticed. */
 static void lack_of_memory_is_an_error(void **state)
 {
@@ -851,6 +890,7 @@ int main(void)
 		TEST(wrong_certificates_are_refused),
 		TEST(each_option_is_needed),
 		TEST(headers_of_file_are_sent),
+		TEST(changed_file_is_read_again),
 		TEST(other_lines_are_refused),
 		TEST(lines_are_limited),
 		TEST(unreadable_files_are_errors),
