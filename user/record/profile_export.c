@@ -147,7 +147,8 @@ static bool is_missing(const struct profile *profile, const struct kallsyms *kal
 }
 
 /* Returns whether few enough samples have functions of the kernel that the kept symbols lack. */
-static bool are_rare(const struct profile *profile, const struct kallsyms *kallsyms)
+static bool are_rare(const struct profile *profile, const struct kallsyms *kallsyms,
+		     unsigned int percentage)
 {
 	int64_t total = 0, missing = 0;
 
@@ -162,7 +163,7 @@ static bool are_rare(const struct profile *profile, const struct kallsyms *kalls
 		total += value;
 		missing += depth ? value : 0;
 	}
-	return missing <= total / KERNEL_SYMBOLS_TOLERANCE;
+	return missing <= total / 100 * percentage + total % 100 * percentage / 100;
 }
 
 /* Returns whether the kept symbols do for the functions of the kernel in a profile. */
@@ -172,7 +173,7 @@ static bool kept_symbols_suffice(const struct profile *profile, const struct rec
 
 	for (uint32_t i = 1; kallsyms && i < profile->locations.count; i++) {
 		if (is_missing(profile, kallsyms, i))
-			return recording->tolerates_missing && are_rare(profile, kallsyms);
+			return are_rare(profile, kallsyms, recording->tolerated_missing);
 	}
 	return kallsyms != NULL;
 }

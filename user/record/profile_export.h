@@ -18,8 +18,6 @@ struct mapped_files;
 struct symbol_cache;
 struct window;
 
-#define KERNEL_SYMBOLS_TOLERANCE 100
-
 /* The properties of a recording beside its samples. */
 struct recording {
 	const char *command_line;
@@ -31,10 +29,10 @@ struct recording {
 	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
 	const struct kallsyms *kallsyms;
 	/*
-	 * Of a profile with kept symbols, up to one sample in KERNEL_SYMBOLS_TOLERANCE may have
-	 * functions of the kernel without symbols; otherwise they are read again for any.
+	 * Percentage of the samples of a profile that may have functions of the kernel without kept
+	 * symbols; for more, the symbols are read again.
 	 */
-	bool tolerates_missing;
+	unsigned int tolerated_missing;
 	bool *reads_kernel; /* set when they are read although they are kept; or NULL */
 	struct symbol_cache *cache; /* of the symbols of files; NULL: none */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */

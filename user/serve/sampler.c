@@ -41,7 +41,13 @@
 #define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
 /* A debug package that is installed later has symbols that the cache does not. */
 #define CACHE_NS (3600 * NS_PER_SECOND)
-#define KERNEL_READ_NS (3600 * NS_PER_SECOND)
+/*
+ * All symbols of the kernel are read again for code that has none, such as filters of system calls,
+ * which many programs have: for few samples after the longer time.
+ */
+#define KERNEL_READ_NS (600 * NS_PER_SECOND)
+#define KERNEL_READ_RARE_NS (3600 * NS_PER_SECOND)
+#define RARE_PERCENTAGE 1
 #define END_TIMEOUT_MS 10000
 #define END_ATTEMPTS 3u
 
@@ -249,6 +255,16 @@ static void count_lost(struct sampler *sampler, uint64_t samples, const struct e
 	sampler->config->warning(error->text, NULL);
 }
 
+/* Returns recording->tolerated_missing. */
+static unsigned int tolerated_missing(const struct sampler *sampler, int64_t now)
+{
+	const int64_t age = now - sampler->kernel_read_ns;
+
+	if (!sampler->kernel_read_ns || age >= KERNEL_READ_RARE_NS)
+		return 0;
+	return age < KERNEL_READ_NS ? 100 : RARE_PERCENTAGE;
+}
+
 /* For the copies of this process as well. The rings wait meanwhile. */
 static void keep_symbols(struct sampler *sampler, struct recording *recording)
 {
@@ -262,9 +278,7 @@ static void keep_symbols(struct sampler *sampler, struct recording *recording)
 		now = sampler->cache_start_ns;
 	sampler->cache_start_ns = now;
 	recording->kallsyms = sampler->kernel.table;
-	/* Filters of system calls are code without symbols, which many programs have. */
-	recording->tolerates_missing =
-		sampler->kernel_read_ns && monotonic_ns - sampler->kernel_read_ns < KERNEL_READ_NS;
+	recording->tolerated_missing = tolerated_missing(sampler, monotonic_ns);
 	recording->cache = sampler->cache;
 }
 

@@ -533,7 +533,7 @@ static void missing_symbols_of_the_kernel_are_read(void **state)
 }
 
 /* Returns whether symbols are read for `missing` of 100 samples that the kept ones lack. */
-static bool reads_kernel(struct fixture *fixture, unsigned int missing, bool tolerates)
+static bool reads_kernel(struct fixture *fixture, unsigned int missing, unsigned int tolerated)
 {
 	struct kallsyms *kallsyms = make_kallsyms(KERNEL, "kept_function");
 	bool reads = false;
@@ -545,7 +545,7 @@ static bool reads_kernel(struct fixture *fixture, unsigned int missing, bool tol
 		add_sample(fixture);
 	}
 	fixture->recording.kallsyms = kallsyms;
-	fixture->recording.tolerates_missing = tolerates;
+	fixture->recording.tolerated_missing = tolerated;
 	fixture->recording.reads_kernel = &reads;
 	profile_free(export_and_read(fixture));
 	kallsyms_free(kallsyms);
@@ -554,22 +554,27 @@ static bool reads_kernel(struct fixture *fixture, unsigned int missing, bool tol
 
 static void rare_symbols_of_the_kernel_may_be_missing(void **state)
 {
-	assert_false(reads_kernel(*state, 1, true));
+	assert_false(reads_kernel(*state, 1, 1));
 }
 
 static void frequent_symbols_of_the_kernel_are_read(void **state)
 {
-	assert_true(reads_kernel(*state, 2, true));
+	assert_true(reads_kernel(*state, 2, 1));
+}
+
+static void all_symbols_of_the_kernel_may_be_missing(void **state)
+{
+	assert_false(reads_kernel(*state, 100, 100));
 }
 
 static void without_tolerance_all_symbols_are_read(void **state)
 {
-	assert_true(reads_kernel(*state, 1, false));
+	assert_true(reads_kernel(*state, 1, 0));
 }
 
 static void known_symbols_of_the_kernel_are_not_read(void **state)
 {
-	assert_false(reads_kernel(*state, 0, false));
+	assert_false(reads_kernel(*state, 0, 0));
 }
 
 static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
@@ -1213,6 +1218,7 @@ int main(void)
 		ENCODE_TEST(kept_symbols_of_the_kernel_are_used),
 		ENCODE_TEST(missing_symbols_of_the_kernel_are_read),
 		ENCODE_TEST(rare_symbols_of_the_kernel_may_be_missing),
+		ENCODE_TEST(all_symbols_of_the_kernel_may_be_missing),
 		ENCODE_TEST(frequent_symbols_of_the_kernel_are_read),
 		ENCODE_TEST(without_tolerance_all_symbols_are_read),
 		ENCODE_TEST(known_symbols_of_the_kernel_are_not_read),

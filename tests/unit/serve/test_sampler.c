@@ -44,7 +44,8 @@
 struct exporter {
 	int nice;
 	bool session_is_closed, files_are_forked, dies_with_parent;
-	bool socket_is_closed, wake_is_closed, stops, tolerates_missing;
+	bool socket_is_closed, wake_is_closed, stops;
+	unsigned int tolerated_missing;
 	uint32_t rate;
 	bool rate_given;
 	double seconds;
@@ -240,7 +241,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 	exporter->symbolize = recording->symbolize;
 	exporter->kallsyms = recording->kallsyms;
 	exporter->cache = recording->cache;
-	exporter->tolerates_missing = recording->tolerates_missing;
+	exporter->tolerated_missing = recording->tolerated_missing;
 	if (fake.reads_kernel)
 		*recording->reads_kernel = true;
 	for (uint64_t i = 0; i < TRUNCATED_COUNT; i++)
@@ -647,19 +648,19 @@ static void cut_for_hours(void)
 	}
 }
 
-/* For an hour after a slice for which the symbols of the kernel were read. */
+/* After a slice for which the symbols of the kernel were read. */
 static void cut_after_reading_the_kernel(void)
 {
-	static const unsigned int seconds[] = {0, 0, 3599, 1, 0, 3600};
-	static const bool reads[] = {false, true, false, false, true, false};
-	static const bool tolerates[] = {false, false, true, false, false, false};
+	static const unsigned int seconds[] = {0, 0, 599, 1, 2999, 1, 0, 3600};
+	static const bool reads[] = {false, true, false, false, false, false, true, false};
+	static const unsigned int tolerated[] = {0, 0, 100, 1, 1, 0, 0, 0};
 
 	expect_ready(0, 0);
-	for (uint32_t i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 8; i++) {
 		fake.seconds += seconds[i];
 		fake.reads_kernel = reads[i];
 		cut_one(i + 1);
-		assert_int_equal(exporter->tolerates_missing, tolerates[i]);
+		assert_int_equal(exporter->tolerated_missing, tolerated[i]);
 	}
 }
 
@@ -699,7 +700,7 @@ static void symbols_of_generated_code_may_be_missing(void **state)
 {
 	(void)state;
 	sample(cut_after_reading_the_kernel);
-	expect_slice(7);
+	expect_slice(9);
 	expect(REPLY_END, false);
 }
 
