@@ -203,7 +203,7 @@ def main():
         server = Server()
         for index, script in enumerate(BUSY):
             start_loop(f"busy{index}", script)
-        add_costs(results, "2 CPUs busy", server, 2, wait_for_window, 2)
+        add_costs(results, "2 CPUs busy", server, 2, wait_for_window, 4)
     else:
         measure_fleet(results, 6)
 
