@@ -410,7 +410,10 @@ static int write_window(struct store *store, const struct window_name *name,
 	remove_other(store, text);
 	window_path(store, name, path);
 	/* A new window is compressed again when it is merged. */
-	err = (is_merged(name) ? pprof_write : pprof_write_fast)(profile, path, &size, error);
+	if (is_merged(name))
+		err = pprof_write(profile, path, &size, error);
+	else
+		err = pprof_write_fast(profile, path, &size, error);
 	if (err)
 		return err;
 	note_window(store, name, size);
