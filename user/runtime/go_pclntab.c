@@ -399,12 +399,12 @@ struct sections {
 };
 
 /*
- * Only Go's linker writes sections with these names. An external linker leaves them, but moves the
- * pclntab of a position-independent program into .data.rel.ro.
+ * External linkers keep these names: .go.buildinfo is in all programs of Go, also in shared and
+ * static libraries. But GNU ld puts .data.rel.ro.gopclntab into .data.rel.ro.
  */
 static bool is_go_section(const char *name)
 {
-	return !strcmp(name, ".go.buildinfo") || !strcmp(name, ".note.go.buildid") ||
+	return !strncmp(name, ".go.", 4) || !strcmp(name, ".note.go.buildid") ||
 	       !strcmp(name, ".gosymtab");
 }
 
