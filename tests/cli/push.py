@@ -388,7 +388,7 @@ def renewed_tokens_are_used(scratch):
         def tokens():
             return [headers["Authorization"].removeprefix("Bearer ") for _, headers, _ in server.requests]
         add_window(follower.store, now + 60, SAMPLES[:1])
-        wait_for(lambda: tokens() == ["first"], "the window is not pushed")
+        wait_for(tokens, "the window is not pushed")
         (scratch / "new").write_text("Authorization: Bearer second\n")
         (scratch / "new").rename(scratch / "token")
         wait_for(lambda: "second" in tokens(), "the window is not pushed with the second token")
