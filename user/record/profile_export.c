@@ -163,7 +163,7 @@ static bool are_rare(const struct profile *profile, const struct kallsyms *kalls
 		total += value;
 		missing += depth ? value : 0;
 	}
-	return missing <= total / 100 * percentage + total % 100 * percentage / 100;
+	return missing * 100 <= total * percentage;
 }
 
 /* Returns whether the kept symbols do for the functions of the kernel in a profile. */

@@ -17,9 +17,7 @@
 #include "session/go_labels.h"
 
 #define NO_STACK UINT32_MAX
-/*
- * The cache is read completely to forget removed stacks, so they are collected up to this size.
- */
+/* The cache is read completely to forget removed stacks, so they are collected up to this size. */
 #define REMOVED_BYTES_MAX ((size_t)256 << 10)
 
 /* Words of a hashed stack before its frames: see hash_sample(). */

@@ -523,18 +523,24 @@ static void each_option_is_needed(void **state)
 
 /* The file with headers */
 
+static void expect_sent(struct http_client *client, const char *wanted)
+{
+	char all[sizeof(curl.headers)];
+
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	snprintf(all, sizeof(all), "Content-Type: text/x\nExpect:\n%s", wanted);
+	assert_string_equal(curl.headers, all);
+}
+
 static void expect_headers(const char *text, size_t size, const char *wanted)
 {
 	const struct http_options options = {.url = "https://h",
 					     .header_file = in_sandbox("headers")};
 	struct http_client *client;
-	char all[sizeof(curl.headers)];
 
 	write_file(options.header_file, text, size);
 	client = new_client(&options);
-	assert_int_equal(post(client), HTTP_ACCEPTED);
-	snprintf(all, sizeof(all), "Content-Type: text/x\nExpect:\n%s", wanted);
-	assert_string_equal(curl.headers, all);
+	expect_sent(client, wanted);
 	free_client(client);
 }
 
@@ -614,15 +620,6 @@ static void unreadable_files_are_errors(void **state)
 		     "can't read /none");
 	expect_error(&(struct http_options){.url = "https://h", .header_file = sandbox},
 		     "can't read /tmp");
-}
-
-static void expect_sent(struct http_client *client, const char *wanted)
-{
-	char all[sizeof(curl.headers)];
-
-	assert_int_equal(post(client), HTTP_ACCEPTED);
-	snprintf(all, sizeof(all), "Content-Type: text/x\nExpect:\n%s", wanted);
-	assert_string_equal(curl.headers, all);
 }
 
 /* Tokens are renewed. What can't be read, or is not a file of headers, changes nothing. */
