@@ -33,7 +33,10 @@ USER_SOURCES := $(wildcard user/*/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
 FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/*.c tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
-PROTO := $(B)/proto/profile.pb-c
+# Generated from user/*/NAME.proto.
+PROTO := $(B)/proto/profile.pb-c $(B)/proto/otlp.pb-c
+PROTO_HEADERS := $(PROTO:=.h)
+PROTO_OBJECTS := $(PROTO:=.o)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
 UNIT_CPPFLAGS := -iquote tests/unit -Itests/unit/shim
 UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/cli/main.c,$(USER_SOURCES)))
@@ -47,26 +50,30 @@ endif
 .PHONY: all
 all: $(B)/stackbeat ## Build the command (build/stackbeat)
 
-$(B)/stackbeat: $(USER_OBJECTS) $(PROTO).o
+$(B)/stackbeat: $(USER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(PROTO).c $(PROTO).h &: user/pprof/profile.proto
-	$(call say,PROTOC,$<)
-	@mkdir -p $(@D)
-	$(Q)protoc-c --proto_path=user/pprof --c_out=$(B)/proto profile.proto
+define proto_rule
+$(B)/proto/$(1).pb-c.c $(B)/proto/$(1).pb-c.h &: user/$(2)/$(1).proto
+	$$(call say,PROTOC,$$<)
+	@mkdir -p $$(@D)
+	$$(Q)protoc-c --proto_path=$$(<D) --c_out=$$(@D) $$(<F)
+endef
+$(eval $(call proto_rule,profile,pprof))
+$(eval $(call proto_rule,otlp,push))
 
 # Generated code is compiled without WARNINGS.
-$(PROTO).o: $(PROTO).c
+$(PROTO_OBJECTS): %.o: %.c
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
 
-$(B)/user/%.o: user/%.c VERSION | $(PROTO).h
+$(B)/user/%.o: user/%.c VERSION | $(PROTO_HEADERS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
+$(B)/unit/user/%.o: user/%.c VERSION | $(PROTO_HEADERS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECKS) -O1 -g $(SANITIZE) $(COUNT_STEPS) $(WARNINGS) $(LIB_CFLAGS) \
@@ -82,7 +89,7 @@ $(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/report/flamegraph.o): $(wildc
 $(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/serve/web_page.o): $(wildcard user/serve/*.html user/serve/*.js user/serve/*.css)
 
 # An archive: a test links only the objects that it uses.
-$(B)/unit/user.a: $(UNIT_OBJECTS) $(B)/unit/steps.o $(PROTO).o
+$(B)/unit/user.a: $(UNIT_OBJECTS) $(B)/unit/steps.o $(PROTO_OBJECTS)
 	$(call say,AR,$@)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
@@ -100,19 +107,19 @@ $(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
 # For tests/interop/names (correctness) and tests/bench/symbols (speed).
-$(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+$(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO_OBJECTS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
 # For tests/interop/web.
-$(B)/web/serve_store: tests/interop/web/serve_store.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+$(B)/web/serve_store: tests/interop/web/serve_store.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO_OBJECTS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
 # For tests/bench/reader.
-$(B)/bench/read_samples: tests/bench/read_samples.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+$(B)/bench/read_samples: tests/bench/read_samples.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO_OBJECTS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -131,12 +138,12 @@ FUZZ_SANITIZE := $(SANITIZE) -fsanitize=fuzzer-no-link
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/cli/main.c,$(USER_SOURCES)))
 
-$(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
+$(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO_HEADERS)
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CPPFLAGS) $(CHECKS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/fuzz/user.a: $(FUZZ_OBJECTS) $(PROTO).o
+$(B)/fuzz/user.a: $(FUZZ_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,AR,$@)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
@@ -219,7 +226,7 @@ $(B)/abi-%/device.o: user/session/device.c $(B)/abi-%/stackbeat.h
 	$(call say,CC,$@)
 	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -c -o $@ $<
 
-$(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO).o
+$(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/session/device.o,$^) $(LIBS)
@@ -265,7 +272,7 @@ check-matrix: ## Run the integration tests on every kernel; resumes an interrupt
 	$(Q)tests/matrix
 
 .PHONY: check-servers
-check-servers: ## Build Parca, Pyroscope and promtool with Go (GBs of downloads), and test serve and push with them
+check-servers: ## Build Parca, Pyroscope, promtool and a Collector with Go (GBs of downloads), and test serve and push with them
 	$(Q)tests/check servers
 
 .PHONY: check-debug

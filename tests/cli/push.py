@@ -25,7 +25,9 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
-from pprof import Profile  # pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+import otlp
+from pprof import Profile
 
 STACKBEAT = sys.argv[1]
 PYROSCOPE, PARCA = "/push.v1.PusherService/Push", "/api/profiles/writeraw"
@@ -34,10 +36,13 @@ HANG = 60
 
 
 class Server:
-    """Requests are (path, headers, body). The last status is that of all further requests."""
+    """
+    Requests are (path, headers, body). The last status is that of all further requests. `answer` is the body of the
+    answers, a message of protobuf.
+    """
 
-    def __init__(self, *statuses, tls=None):
-        self.requests, self.statuses = [], list(statuses) or [200]
+    def __init__(self, *statuses, tls=None, answer=None):
+        self.requests, self.statuses, self.answer = [], list(statuses) or [200], answer
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,6 +54,9 @@ class Server:
                 status = outer.statuses[0] if len(outer.statuses) == 1 else outer.statuses.pop(0)
                 answer = b"the reason\nand more" if status >= 300 else b"" if status == 204 else b"{}"
                 self.send_response(status)
+                if outer.answer is not None:
+                    self.send_header("Content-Type", "application/x-protobuf")
+                    answer = outer.answer
                 if status != 204:
                     self.send_header("Content-Length", str(len(answer)))
                 if status == 302:
@@ -189,6 +197,49 @@ def profiles_are_sent_as_they_are(scratch):
         check_equal({request[1]["Content-Type"] for request in server.requests}, {"application/octet-stream"}, "types")
         check_equal(sorted(decode(request[2], scratch).total("samples") for request in server.requests), [3, 7],
                     "samples")
+
+
+def services_become_resources(scratch):
+    with Server() as server:
+        push("-q", "--to", "otlp-experimental", "--label", "zone=x", "--labels", "comm,pid", server.url,
+             write(scratch, SAMPLES))
+    requests = {}
+    for path, headers, body in server.requests:
+        check_equal((path, headers["Content-Type"], headers["Content-Encoding"]),
+                    ("/v1development/profiles", "application/x-protobuf", "gzip"), "path and headers")
+        request = otlp.Request(body)
+        requests[request.resource["service.name"]] = request
+    check_equal(requests.keys(), TOTALS.keys(), "services")
+    for service, request in requests.items():
+        check_equal(request.resource, {"service.name": service, "host.name": socket.gethostname(), "zone": "x"},
+                    "attributes of the resource")
+        check_equal(request.scope[0], "stackbeat", "scope")
+        # The type of pprof's default comes first.
+        check_equal(sorted(request.types), [("cpu", "nanoseconds"), ("samples", "count")], "types")
+        check_equal(request.windows, {(START * 10**9, 60 * 10**9)}, "windows")
+        check_equal(request.periods, {(("cpu", "nanoseconds"), 10_000_000)}, "periods")
+        found = sorted((sample.attributes["comm"], sample.functions, sample.values["samples"])
+                       for sample in request.samples)
+        check_equal(found, sorted((comm, stack, count) for comm, stack, count in SAMPLES if comm == service),
+                    f"samples of {service}")
+        for sample in request.samples:
+            check_equal(sample.values["cpu"], sample.values["samples"] * 10_000_000, "CPU time")
+            check_equal(sample.attributes["pid"], 4711, "attribute pid")
+
+
+def answers_of_otlp_are_read(scratch):
+    file = write(scratch, SAMPLES)
+    rejection = field(1, field(1, 1) + field(2, b"no \x1b[31m room"))
+    for status, answer, messages in ((200, b"", None), (200, field(1, field(2, b"a warning")), None),
+                                     (200, rejection, "the server has rejected profiles: no "),
+                                     (200, b"\xff", "no message of OTLP"),
+                                     (400, field(1, 3) + field(2, b"too old"), "status 400: too old"),
+                                     (400, b"\xff", "status 400\n")):
+        with Server(status, answer=answer) as server:
+            text = push("--to", "otlp-experimental", server.url, file, status=1 if messages else 0)
+        check((messages or "") in text, f"message for {status} {answer}: {text}")
+        check("\x1b" not in text, text)
+        check_equal(len(server.requests), 2, "requests")
 
 
 def chosen_labels_are_sent(scratch):
@@ -454,7 +505,8 @@ def states_are_checked(scratch):
 
 
 def main():
-    tests = [services_become_series, profiles_are_sent_as_they_are, chosen_labels_are_sent, headers_come_from_a_file,
+    tests = [services_become_series, profiles_are_sent_as_they_are, services_become_resources,
+             answers_of_otlp_are_read, chosen_labels_are_sent, headers_come_from_a_file,
              certificates_of_clients_are_sent, certificates_outlive_the_rights, lightest_stacks_are_merged_within_the_limits, errors_of_the_server_are_printed, other_files_are_refused,
              windows_are_pushed_once, renewed_tokens_are_used, nothing_is_lost_while_the_server_is_away,
              position_survives_an_end_while_the_server_is_away, broken_windows_are_left_out, states_are_checked]

@@ -28,7 +28,7 @@ def _varint(data, at):
 
 
 def _fields(data):
-    """Yields (number, value): an int, or the bytes of a length-delimited field."""
+    """Yields (number, value): an int, also of fixed64, or the bytes of a length-delimited field."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -40,20 +40,22 @@ def _fields(data):
                 raise ValueError(f"field {key >> 3} of {length} bytes at {at} of {len(data)}")
             value = data[at:at + length]
             at += length
+        elif key & 7 == 1:
+            value, at = int.from_bytes(data[at:at + 8], "little"), at + 8
         else:
             raise ValueError(f"wire type {key & 7} of field {key >> 3}")
         yield key >> 3, value
 
 
-def _message(data):
-    """A message as {number: [value, ...]}."""
+def read_message(data):
+    """A message of protobuf as {number: [value, ...]}."""
     message = {}
     for number, value in _fields(data):
         message.setdefault(number, []).append(value)
     return message
 
 
-def _numbers(values):
+def read_numbers(values):
     """Decodes a repeated number, packed or not."""
     numbers = []
     for value in values:
@@ -72,7 +74,7 @@ class Profile:
 
     def __init__(self, path):
         with gzip.open(path) as file:
-            profile = _message(file.read())
+            profile = read_message(file.read())
         self.strings = [text.decode() for text in profile.get(6, [])]
         if self.strings[:1] != [""]:
             raise ValueError("the first string is not empty")
@@ -84,13 +86,13 @@ class Profile:
             return self.strings[one(message, number)]
 
         def by_id(number):
-            messages = [_message(data) for data in profile.get(number, [])]
+            messages = [read_message(data) for data in profile.get(number, [])]
             if [one(message, 1) for message in messages] != list(range(1, len(messages) + 1)):
                 raise ValueError(f"the ids of field {number} are not 1 to {len(messages)}")
             return messages
 
         self.sample_types = [(text(kind, 1), text(kind, 2))
-                             for kind in map(_message, profile.get(1, []))]
+                             for kind in map(read_message, profile.get(1, []))]
         self.mappings = [Mapping(one(mapping, 2), one(mapping, 3), one(mapping, 4),
                                  text(mapping, 5), text(mapping, 6), bool(one(mapping, 7)))
                          for mapping in by_id(3)]
@@ -99,7 +101,7 @@ class Profile:
         self.locations = []
         for location in by_id(4):
             lines = [(*functions[one(line, 1) - 1], one(line, 2))
-                      for line in map(_message, location.get(4, []))] or [("", "", 0, "", 0)]
+                      for line in map(read_message, location.get(4, []))] or [("", "", 0, "", 0)]
             mapping = one(location, 2)
             mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
             # The last line is the physical function; those before are inlined into it.
@@ -108,23 +110,23 @@ class Profile:
                                          tuple(names[:depth]), source, line, start, system_name)
                                    for depth, (name, source, start, system_name, line)
                                    in enumerate(lines)])
-        self.samples = [self._sample(_message(data), one) for data in profile.get(2, [])]
-        self.comments = [self.strings[index] for index in _numbers(profile.get(13, []))]
+        self.samples = [self._sample(read_message(data), one) for data in profile.get(2, [])]
+        self.comments = [self.strings[index] for index in read_numbers(profile.get(13, []))]
         self.time_nanos = one(profile, 9)
         self.duration_nanos = one(profile, 10)
         self.period = one(profile, 12)
 
     def _sample(self, sample, one):
-        values = _numbers(sample.get(2, []))
+        values = read_numbers(sample.get(2, []))
         if len(values) != len(self.sample_types):
             raise ValueError(f"{len(values)} values for {len(self.sample_types)} types")
         labels = {}
-        for label in map(_message, sample.get(3, [])):
+        for label in map(read_message, sample.get(3, [])):
             key = self.strings[one(label, 1)]
             if key in labels:
                 raise ValueError(f"label {key} twice")
             labels[key] = self.strings[one(label, 2)] if 2 in label else one(label, 3)
-        locations = [self.locations[index - 1] for index in _numbers(sample.get(1, []))]
+        locations = [self.locations[index - 1] for index in read_numbers(sample.get(1, []))]
         return Sample(dict(zip((kind for kind, _ in self.sample_types), values)), labels,
                       [location[-1] for location in locations],
                       [frame for location in locations for frame in location])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parca, Pyroscope and promtool (tests/interop/servers/build) take what `stackbeat serve` and `push` give."""
+"""Parca, Pyroscope, promtool and a Collector (tests/interop/servers/build) take what `stackbeat serve` and `push` give."""
 
 import base64
 import datetime
@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -19,7 +20,7 @@ from harness import (WORKLOADS, Skip, check, check_equal, defer, finish, pprof, 
 from test_serve import PORT, STACKBEAT, TIMEOUT_S, Server
 
 SERVERS = WORKLOADS.parent / "servers"
-PARCA_PORT, PYROSCOPE_PORT = 7070, 4040
+PARCA_PORT, PYROSCOPE_PORT, COLLECTOR_PORT = 7070, 4040, 4318
 PATIENCE_S = 200
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 # What finds out the address of the machine, where there is none but the loopback's.
@@ -55,6 +56,14 @@ def ask(port, path, body=None, headers=None):
 def answers(port, path):
     try:
         return ask(port, path)[0] == 200
+    except OSError:
+        return False
+
+
+def is_listening(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port)):
+            return True
     except OSError:
         return False
 
@@ -156,6 +165,62 @@ class Pyroscope:
         return times
 
 
+class Collector:
+    """The Collector of OpenTelemetry writes what it receives to a file: a line with a document of JSON for a request."""
+
+    url = f"http://127.0.0.1:{COLLECTOR_PORT}"
+
+    def __init__(self):
+        self.directory = temporary_directory()
+        self.file = self.directory / "received.json"
+        run("ip", "link", "set", "lo", "up")
+        (self.directory / "config.yaml").write_text(json.dumps({
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{COLLECTOR_PORT}"}}}},
+            "exporters": {"file": {"path": str(self.file)}},
+            "service": {"telemetry": {"metrics": {"level": "none"}},
+                        "pipelines": {"profiles": {"receivers": ["otlp"], "exporters": ["file"]}}}}))
+        start(program("collector"), "--config", self.directory / "config.yaml",
+              "--feature-gates=service.profilesSupport", stdout=(self.directory / "log").open("w"),
+              stderr=subprocess.STDOUT)
+        await_equal(lambda: is_listening(COLLECTOR_PORT), True, "whether the Collector is ready")
+
+    def functions(self, service, _):
+        """CPU time of a service by function, as the Collector has it."""
+        times = Counter()
+        # The last line may be incomplete.
+        for line in self.file.read_text().splitlines(keepends=True) if self.file.exists() else []:
+            if line.endswith("\n"):
+                times += self.functions_of(json.loads(line), service)
+        return times
+
+    @staticmethod
+    def functions_of(document, service):
+        tables = document["dictionary"]
+        strings = tables["stringTable"]
+
+        def text(message, name):
+            """A string may be in the message or in the dictionary."""
+            return message.get(name, strings[message.get(f"{name}Strindex", 0)])
+
+        def leaf(sample):
+            location = tables["locationTable"][tables["stackTable"][sample["stackIndex"]]["locationIndices"][0]]
+            lines = location.get("lines")
+            return strings[tables["functionTable"][lines[-1]["functionIndex"]]["nameStrindex"]] if lines else ""
+
+        times = Counter()
+        for resource in document["resourceProfiles"]:
+            attributes = {text(pair, "key"): text(pair["value"], "stringValue")
+                          for pair in resource["resource"]["attributes"]}
+            if attributes["service.name"] != service:
+                continue
+            scope, = resource["scopeProfiles"]
+            for profile in scope["profiles"]:
+                if strings[profile["sampleType"]["typeStrindex"]] == "cpu":
+                    for sample in profile["samples"]:
+                        times[leaf(sample)] += sum(map(int, sample["values"]))
+        return times
+
+
 class Proxy:
     """Passes the requests of a server that scrapes on, and keeps `wanted` profiles of each service: then it refuses."""
 
@@ -242,6 +307,11 @@ def parca_receives():
 @server_test
 def pyroscope_receives():
     is_pushed("pyroscope", Pyroscope())
+
+
+@server_test
+def collector_receives():
+    is_pushed("otlp-experimental", Collector())
 
 
 @server_test

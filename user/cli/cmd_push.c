@@ -55,8 +55,9 @@ enum {
 /* clang-format off */
 static const struct cli_option options[] = {
 	{OPTION_TO, "to", "SERVER",
-	 "pyroscope (default), parca, or pprof: the profile as it is, for the pprof receiver of the "
-	 "OpenTelemetry Collector"},
+	 "pyroscope (default); parca; pprof: the profile as it is, for the pprof receiver of the "
+	 "OpenTelemetry Collector; or otlp-experimental: OTLP over HTTP, whose profiles are in "
+	 "development"},
 	{OPTION_STORE, "store", "DIR",
 	 "push the profiles that stackbeat serve stores here, from now on until a signal"},
 	{OPTION_STATE, "state", "FILE",
@@ -96,7 +97,8 @@ static const struct command_help help = {
 		"of stackbeat.",
 	.options = options,
 	.notes = "URL is that of the server, as in http://127.0.0.1:4040; with --to pprof, also "
-		 "the path. Exit status: 0; 1 if something could not be pushed; 2 for a wrong "
+		 "the path; with --to otlp-experimental, as in http://127.0.0.1:4318. Exit status: "
+		 "0; 1 if something could not be pushed; 2 for a wrong "
 		 "command line.",
 };
 

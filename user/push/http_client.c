@@ -21,7 +21,6 @@
 
 #define CONNECT_TIMEOUT_S 10L
 #define TIMEOUT_S 60L
-#define REPLY_SIZE 4096u /* bytes of an answer, for the message */
 #define REASON_MAX 320u /* bytes of the server's reason in a message */
 #define HEADERS_MAX 64u
 #define PEM_BYTES_MAX ((size_t)1 << 20)
@@ -50,7 +49,7 @@ struct http_client {
 	struct stat headers_file; /* when it was read */
 	int certificate, key; /* copies of files, or -1 */
 	char detail[CURL_ERROR_SIZE];
-	char reply[REPLY_SIZE]; /* the beginning of the answer */
+	char reply[HTTP_ANSWER_MAX + 1]; /* the beginning of the answer */
 	size_t reply_size;
 };
 
@@ -427,23 +426,32 @@ enum http_result http_result_of_status(long status)
 	return status >= 400 && status < 500 ? HTTP_REFUSED : HTTP_UNAVAILABLE;
 }
 
-/* Sends with an additional header. */
-static CURLcode perform(struct http_client *client, const char *url, char *type_header,
-			const void *body, size_t size)
+/* Sends with additional headers. */
+static CURLcode perform(struct http_client *client, const char *url,
+			const struct http_request *request)
 {
 	const struct library *library = &client->library;
-	struct curl_slist first = {.data = type_header, .next = client->headers};
+	char type[128], encoding[128];
+	struct curl_slist second = {.data = encoding, .next = client->headers};
+	struct curl_slist first = {
+		.data = type,
+		.next = request->encoding ? &second : client->headers,
+	};
 	CURL *curl = client->curl;
 	CURLcode code = library->easy_setopt(curl, CURLOPT_URL, url);
 
+	snprintf(type, sizeof(type), "Content-Type: %s", request->type);
+	if (request->encoding)
+		snprintf(encoding, sizeof(encoding), "Content-Encoding: %s", request->encoding);
 	client->reply_size = 0;
 	client->reply[0] = client->detail[0] = '\0';
 	if (!code)
 		code = library->easy_setopt(curl, CURLOPT_HTTPHEADER, &first);
 	if (!code)
-		code = library->easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+		code = library->easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
 	if (!code)
-		code = library->easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+		code = library->easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+					    (curl_off_t)request->size);
 	if (!code)
 		code = library->easy_perform(curl);
 	/* It must not refer to this function's list any more. */
@@ -485,25 +493,32 @@ static void append_reason(struct error *error, const char *reply)
 	utf8_sanitize(error->text);
 }
 
-enum http_result http_client_post(struct http_client *client, const char *path, const char *type,
-				  const void *body, size_t size, struct error *error)
+static bool is_protobuf(const struct http_client *client)
+{
+	const char *type = NULL;
+
+	client->library.easy_getinfo(client->curl, CURLINFO_CONTENT_TYPE, &type);
+	return type && !strncasecmp(type, HTTP_PROTOBUF, strlen(HTTP_PROTOBUF));
+}
+
+enum http_result http_client_post(struct http_client *client, const struct http_request *request,
+				  struct error *error)
 {
 	size_t length = strlen(client->options.url);
-	char *url, header[128];
+	char *url;
 	enum http_result result;
 	long status = 0;
 	CURLcode code;
 
 	refresh_headers(client);
 	/* One slash between both. */
-	while (*path && length && client->options.url[length - 1] == '/')
+	while (*request->path && length && client->options.url[length - 1] == '/')
 		length--;
-	if (asprintf(&url, "%.*s%s", (int)length, client->options.url, path) < 0) {
+	if (asprintf(&url, "%.*s%s", (int)length, client->options.url, request->path) < 0) {
 		error_errno(error, ENOMEM, "can't make requests");
 		return HTTP_UNAVAILABLE;
 	}
-	snprintf(header, sizeof(header), "Content-Type: %s", type);
-	code = perform(client, url, header, body, size);
+	code = perform(client, url, request);
 	if (code) {
 		const char *detail =
 			client->detail[0] ? client->detail : client->library.easy_strerror(code);
@@ -516,8 +531,15 @@ enum http_result http_client_post(struct http_client *client, const char *path, 
 	result = http_result_of_status(status);
 	if (result != HTTP_ACCEPTED) {
 		error_set(error, EIO, "%s: status %ld", url, status);
-		append_reason(error, client->reply);
+		if (!is_protobuf(client))
+			append_reason(error, client->reply);
 	}
 	free(url);
 	return result;
+}
+
+const void *http_client_answer(const struct http_client *client, size_t *size)
+{
+	*size = is_protobuf(client) ? client->reply_size : 0;
+	return client->reply;
 }

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define HTTP_PROTOBUF "application/x-protobuf"
+#define HTTP_ANSWER_MAX ((size_t)64 << 10)
+
 struct error;
 
 struct http_options {
@@ -26,6 +29,13 @@ enum http_result {
 	HTTP_NONE, /* there was nothing to request yet */
 };
 
+struct http_request {
+	const char *path; /* appended to the URL */
+	const char *type, *encoding; /* of the body; NULL: no encoding */
+	const void *body;
+	size_t size;
+};
+
 struct http_client;
 
 /*
@@ -39,11 +49,17 @@ struct http_client *http_client_new(const struct http_options *options, struct e
 void http_client_free(struct http_client *client);
 
 /*
- * Sends a request with a body of `size` bytes to the URL followed by `path`. Redirections are not
- * followed. Sets `error` unless the request is accepted.
+ * Sends a request. Redirections are not followed. Sets `error` unless the request is accepted: with
+ * the reason in the answer, unless that is a message of protobuf.
  */
-enum http_result http_client_post(struct http_client *client, const char *path, const char *type,
-				  const void *body, size_t size, struct error *error);
+enum http_result http_client_post(struct http_client *client, const struct http_request *request,
+				  struct error *error);
+
+/*
+ * Returns the first bytes of the answer to the last request, up to HTTP_ANSWER_MAX, if that is a
+ * message of protobuf; *size is their number, or 0. They stay until the next request.
+ */
+const void *http_client_answer(const struct http_client *client, size_t *size);
 
 /* Returns what an HTTP status means. */
 enum http_result http_result_of_status(long status);

@@ -2,6 +2,7 @@
 #include "push/push_profile.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,12 +16,19 @@
 #include "pprof/profile_reduce.h"
 #include "pprof/profile_select.h"
 #include "pprof/service.h"
+#include "push/otlp_writer.h"
 
 #define SERVICE_LABEL "service_name"
 /* The end of a gzip file has the size of the data modulo 2^32 (RFC 1952). */
 #define GZIP_SIZE_BYTES 4
 /* Halved until the profile is small enough. */
 #define REDUCED_SAMPLES_MIN 2u
+
+/* The labels of a series. */
+struct series {
+	struct push_label labels[PUSH_LABELS_MAX + 1];
+	size_t count;
+};
 
 /* A gzipped profile in memory. */
 struct encoded {
@@ -45,7 +53,8 @@ static void encoded_clear(struct encoded *encoded)
 	encoded->bytes = NULL;
 }
 
-static int encode(const struct profile *profile, struct encoded *encoded, struct error *error)
+static int encode(const struct push_options *options, const struct series *series,
+		  const struct profile *profile, struct encoded *encoded, struct error *error)
 {
 	int file = memfd_create("profile", MFD_CLOEXEC), err;
 	struct stat status;
@@ -53,7 +62,9 @@ static int encode(const struct profile *profile, struct encoded *encoded, struct
 	*encoded = (struct encoded){0};
 	if (file < 0)
 		return error_errno(error, errno, "can't encode a profile");
-	err = pprof_write_fd(profile, file, "a profile", error);
+	err = options->form == PUSH_OTLP
+		      ? otlp_write_fd(profile, series->labels, series->count, file, error)
+		      : pprof_write_fd(profile, file, "a profile", error);
 	if (!err && fstat(file, &status))
 		err = error_errno(error, errno, "can't encode a profile");
 	if (!err) {
@@ -69,8 +80,9 @@ static int encode(const struct profile *profile, struct encoded *encoded, struct
 }
 
 /* Encodes a profile within the limits. Sets *merged to the entries that were merged for that. */
-static int encode_within(const struct push_options *options, const struct profile *profile,
-			 struct encoded *encoded, uint64_t *merged, struct error *error)
+static int encode_within(const struct push_options *options, const struct series *series,
+			 const struct profile *profile, struct encoded *encoded, uint64_t *merged,
+			 struct error *error)
 {
 	size_t max = options->samples_max;
 
@@ -81,7 +93,7 @@ static int encode_within(const struct push_options *options, const struct profil
 		if (err)
 			return error_errno(error, -err, "can't reduce a profile");
 		*merged = reduced ? profile->samples.count - reduced->samples.count : 0;
-		err = encode(reduced ? reduced : profile, encoded, error);
+		err = encode(options, series, reduced ? reduced : profile, encoded, error);
 		profile_free(reduced);
 		if (!encoded->bytes)
 			return err;
@@ -92,26 +104,49 @@ static int encode_within(const struct push_options *options, const struct profil
 	}
 }
 
+static struct series make_series(const struct push_options *options, const char *service)
+{
+	struct series series = {.labels = {{SERVICE_LABEL, service}}, .count = 1};
+
+	for (size_t i = 0; i < options->label_count && i < PUSH_LABELS_MAX; i++)
+		series.labels[series.count++] = options->labels[i];
+	return series;
+}
+
+/* Adds what the answer says to the result of a request. */
+static enum http_result read_answer(const struct http_client *client, enum http_result result,
+				    struct error *error)
+{
+	struct error reason;
+	size_t size, used;
+	const void *answer = http_client_answer(client, &size);
+
+	if (!otlp_read_answer(answer, size, result == HTTP_ACCEPTED, &reason))
+		return result;
+	if (result == HTTP_ACCEPTED) {
+		*error = reason;
+		return HTTP_REFUSED;
+	}
+	used = strlen(error->text);
+	snprintf(error->text + used, sizeof(error->text) - used, ": %s", reason.text);
+	return result;
+}
+
 static enum http_result post(struct http_client *client, const struct push_options *options,
-			     const char *service, const struct encoded *encoded,
+			     const struct series *series, const struct encoded *encoded,
 			     struct error *error)
 {
-	struct push_label labels[PUSH_LABELS_MAX + 1] = {{SERVICE_LABEL, service}};
-	size_t count = MIN(options->label_count, PUSH_LABELS_MAX);
 	struct push_request request;
 	enum http_result result;
 
-	for (size_t i = 0; i < count; i++)
-		labels[i + 1] = options->labels[i];
-	if (push_request_make(&request, options->form, labels, count + 1, encoded->bytes,
-			      encoded->size)) {
+	if (push_request_make(&request, options->form, series->labels, series->count,
+			      encoded->bytes, encoded->size)) {
 		error_errno(error, ENOMEM, "can't make a request");
 		return HTTP_UNAVAILABLE;
 	}
-	result = http_client_post(client, request.path, request.type, request.body, request.size,
-				  error);
+	result = http_client_post(client, &request.http, error);
 	free(request.body);
-	return result;
+	return options->form == PUSH_OTLP ? read_answer(client, result, error) : result;
 }
 
 static enum http_result push_service(struct http_client *client, const struct push_options *options,
@@ -122,6 +157,7 @@ static enum http_result push_service(struct http_client *client, const struct pu
 		.service = service->name,
 		.labels = options->sample_labels,
 	};
+	const struct series series = make_series(options, service->name);
 	struct profile *part = profile_new();
 	struct encoded encoded = {0};
 	enum http_result result;
@@ -134,9 +170,9 @@ static enum http_result push_service(struct http_client *client, const struct pu
 		/* The window of the whole profile. */
 		part->time_ns = profile->time_ns;
 		part->duration_ns = profile->duration_ns;
-		err = encode_within(options, part, &encoded, &merged, error);
+		err = encode_within(options, &series, part, &encoded, &merged, error);
 	}
-	result = err ? HTTP_UNAVAILABLE : post(client, options, service->name, &encoded, error);
+	result = err ? HTTP_UNAVAILABLE : post(client, options, &series, &encoded, error);
 	if (result == HTTP_ACCEPTED) {
 		counts->requests++;
 		counts->samples += (uint64_t)service->samples;

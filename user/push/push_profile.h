@@ -27,7 +27,6 @@ struct push_options {
 
 #define PUSH_SAMPLES_MAX 16000u /* what Pyroscope accepts by default */
 #define PUSH_BYTES_MAX ((size_t)4 << 20) /* likewise */
-#define PUSH_LABELS_MAX 16u
 
 /* Sums; all zero: none yet. */
 struct push_counts {

@@ -13,11 +13,12 @@
 #define METRIC "process_cpu"
 
 static const struct form {
-	const char *name, *path, *type;
+	const char *name, *path, *type, *encoding;
 } forms[] = {
-	[PUSH_PYROSCOPE] = {"pyroscope", "/push.v1.PusherService/Push", "application/json"},
-	[PUSH_PARCA] = {"parca", "/api/profiles/writeraw", "application/json"},
-	[PUSH_PPROF] = {"pprof", "", "application/octet-stream"},
+	[PUSH_PYROSCOPE] = {"pyroscope", "/push.v1.PusherService/Push", "application/json", NULL},
+	[PUSH_PARCA] = {"parca", "/api/profiles/writeraw", "application/json", NULL},
+	[PUSH_PPROF] = {"pprof", "", "application/octet-stream", NULL},
+	[PUSH_OTLP] = {"otlp-experimental", "/v1development/profiles", HTTP_PROTOBUF, "gzip"},
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
@@ -30,7 +31,10 @@ int push_form_parse(const char *name, enum push_form *form, struct error *error)
 			return 0;
 		}
 	}
-	return error_set(error, EINVAL, "--to: '%s' is none of pyroscope, parca, pprof", name);
+	return error_set(error, EINVAL,
+			 "--to: '%s' is none of pyroscope, parca, pprof, "
+			 "otlp-experimental",
+			 name);
 }
 
 bool push_label_is_valid(const char *name)
@@ -161,22 +165,27 @@ static int make_json(struct push_request *request, enum push_form form,
 				 message, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 		       : NULL;
 	request->body = text ? strdup(text) : NULL;
-	request->size = request->body ? strlen(request->body) : 0;
+	if (request->body) {
+		request->http.body = request->body;
+		request->http.size = strlen(request->body);
+	}
 	json_object_put(message);
 	return request->body ? 0 : -ENOMEM;
 }
 
 int push_request_make(struct push_request *request, enum push_form form,
-		      const struct push_label *labels, size_t label_count, const void *pprof,
+		      const struct push_label *labels, size_t label_count, const void *profile,
 		      size_t size)
 {
-	*request = (struct push_request){.path = forms[form].path, .type = forms[form].type};
-	if (form != PUSH_PPROF)
-		return make_json(request, form, labels, label_count, pprof, size);
+	*request = (struct push_request){
+		.http = {forms[form].path, forms[form].type, forms[form].encoding, NULL, size},
+	};
+	if (form == PUSH_PYROSCOPE || form == PUSH_PARCA)
+		return make_json(request, form, labels, label_count, profile, size);
 	request->body = malloc(size);
 	if (!request->body)
 		return -ENOMEM;
-	memcpy(request->body, pprof, size);
-	request->size = size;
+	memcpy(request->body, profile, size);
+	request->http.body = request->body;
 	return 0;
 }

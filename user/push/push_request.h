@@ -3,7 +3,8 @@
  * Requests that give a profile to a server. The forms follow the definitions of the servers:
  * push.v1.PusherService/Push of Pyroscope (push.proto, as JSON of the Connect protocol),
  * ProfileStoreService/WriteRaw of Parca (profilestore.proto, as JSON of its gRPC gateway), and the
- * profile itself (pprofreceiver of the OpenTelemetry Collector).
+ * profile itself (pprofreceiver of the OpenTelemetry Collector). otlp_writer.h makes the bodies of
+ * OTLP.
  */
 #ifndef STACKBEAT_PUSH_PUSH_REQUEST_H
 #define STACKBEAT_PUSH_PUSH_REQUEST_H
@@ -11,13 +12,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "push/http_client.h"
+
 struct error;
 
 enum push_form {
 	PUSH_PYROSCOPE,
 	PUSH_PARCA,
 	PUSH_PPROF,
+	PUSH_OTLP,
 };
+
+#define PUSH_LABELS_MAX 16u /* of a series, beside service_name */
 
 /* A label of the series to which a profile belongs. */
 struct push_label {
@@ -25,10 +31,8 @@ struct push_label {
 };
 
 struct push_request {
-	const char *path; /* appended to the URL */
-	const char *type; /* of the content */
+	struct http_request http; /* with `body` */
 	char *body;
-	size_t size;
 };
 
 /* Sets *form to the form called `name`. Returns 0 or -EINVAL with a message that lists them. */
@@ -39,11 +43,12 @@ int push_form_parse(const char *name, enum push_form *form, struct error *error)
 bool push_label_is_valid(const char *name);
 
 /*
- * Makes the request for a gzipped profile. Returns 0, and the caller frees request->body; or
+ * Makes the request for a gzipped profile, which has the labels already in the form PUSH_OTLP, and
+ * else is one of pprof. Returns 0, and the caller frees request->body; or
  * -ENOMEM with a NULL body.
  */
 int push_request_make(struct push_request *request, enum push_form form,
-		      const struct push_label *labels, size_t label_count, const void *pprof,
+		      const struct push_label *labels, size_t label_count, const void *profile,
 		      size_t size);
 
 #endif

@@ -34,7 +34,7 @@ static struct {
 	CURLcode result;
 	const char *detail; /* of the result */
 	long status;
-	const char *reply;
+	const char *reply, *reply_type; /* NULL: none */
 	size_t reply_unit, reply_part; /* bytes of an item, and of the parts of the reply */
 	curl_off_t to_send, sent;
 	/* What happened. */
@@ -188,9 +188,13 @@ static CURLcode fake_getinfo(CURL *handle, CURLINFO info, ...)
 	va_list args;
 
 	assert_ptr_equal(handle, &curl);
-	assert_int_equal(info, CURLINFO_RESPONSE_CODE);
 	va_start(args, info);
-	*va_arg(args, long *) = curl.status;
+	if (info == CURLINFO_CONTENT_TYPE) {
+		*va_arg(args, const char **) = curl.reply_type;
+	} else {
+		assert_int_equal(info, CURLINFO_RESPONSE_CODE);
+		*va_arg(args, long *) = curl.status;
+	}
 	va_end(args);
 	return CURLE_OK;
 }
@@ -315,10 +319,17 @@ static struct http_client *new_client(const struct http_options *options)
 	return client;
 }
 
+static const struct http_request request_of_body = {
+	.path = "/push",
+	.type = "text/x",
+	.body = BODY,
+	.size = sizeof(BODY) - 1,
+};
+
 static enum http_result post(struct http_client *client)
 {
 	error.text[0] = '\0';
-	return http_client_post(client, "/push", "text/x", BODY, strlen(BODY), &error);
+	return http_client_post(client, &request_of_body, &error);
 }
 
 /* The options */
@@ -712,10 +723,10 @@ static void requests_are_posted(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
 		struct http_client *client = new_client(&(struct http_options){.url = urls[i].url});
+		const struct http_request request = {urls[i].path, "text/x", NULL, BODY "x",
+						     strlen(BODY)};
 
-		assert_int_equal(http_client_post(client, urls[i].path, "text/x", BODY "x",
-						  strlen(BODY), &error),
-				 HTTP_ACCEPTED);
+		assert_int_equal(http_client_post(client, &request, &error), HTTP_ACCEPTED);
 		assert_string_equal(curl.url, urls[i].wanted);
 		assert_string_equal(curl.body, BODY);
 		assert_string_equal(curl.headers, "Content-Type: text/x\nExpect:\n");
@@ -753,6 +764,44 @@ static void statuses_have_results(void **state)
 	free_client(client);
 }
 
+/* They are for the caller. */
+static void answers_of_protobuf_are_kept(void **state)
+{
+	static const char *const others[] = {"application/x-proto", "text/html", NULL};
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+	size_t size;
+
+	(void)state;
+	curl.status = 400;
+	curl.reply = "\x08\x03";
+	curl.reply_type = "Application/X-Protobuf; charset=utf-8";
+	assert_int_equal(post(client), HTTP_REFUSED);
+	assert_string_equal(error.text, URL "/push: status 400");
+	assert_memory_equal(http_client_answer(client, &size), curl.reply, 2);
+	assert_int_equal(size, 2);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		curl.reply_type = others[i];
+		assert_int_equal(post(client), HTTP_REFUSED);
+		assert_non_null(strstr(error.text, "status 400: "));
+		(void)http_client_answer(client, &size);
+		assert_int_equal(size, 0);
+	}
+	free_client(client);
+}
+
+static void bodies_can_have_an_encoding(void **state)
+{
+	const struct http_request request = {"/p", "text/x", "gzip", BODY, strlen(BODY)};
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	assert_int_equal(http_client_post(client, &request, &error), HTTP_ACCEPTED);
+	assert_string_equal(curl.headers,
+			    "Content-Type: text/x\nContent-Encoding: gzip\nExpect:\n");
+	assert_null(pointer_of(CURLOPT_HTTPHEADER));
+	free_client(client);
+}
+
 static void expect_reason(struct http_client *client, const char *reply, const char *reason)
 {
 	char wanted[512];
@@ -766,9 +815,11 @@ static void expect_reason(struct http_client *client, const char *reply, const c
 
 static void long_reasons_lose_their_middle(void **state)
 {
-	static const size_t parts[] = {2, 10, 126, 128, 254, 1000, 4094, 4096, 5000};
+	static const size_t parts[] = {
+		2, 126, 254, 4096, HTTP_ANSWER_MAX - 2, HTTP_ANSWER_MAX, HTTP_ANSWER_MAX + 900};
 	struct http_client *client = new_client(&(struct http_options){.url = URL});
-	char reply[5001] = "", wanted[REASON_MAX + 4];
+	static char reply[HTTP_ANSWER_MAX + 1001];
+	char wanted[REASON_MAX + 4];
 
 	(void)state;
 	curl.reply_unit = 2;
@@ -776,7 +827,7 @@ static void long_reasons_lose_their_middle(void **state)
 		reply[i] = (char)('a' + i % 26);
 	/* The end of what is kept of an answer, not of the answer. */
 	snprintf(wanted, sizeof(wanted), "%.*s...%.*s", REASON_MAX / 2, reply, REASON_MAX / 2,
-		 reply + 4095 - REASON_MAX / 2);
+		 reply + HTTP_ANSWER_MAX - REASON_MAX / 2);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		curl.reply_part = parts[i];
 		expect_reason(client, reply, wanted);
@@ -893,6 +944,8 @@ int main(void)
 		TEST(unreadable_files_are_errors),
 		TEST(lack_of_memory_is_an_error),
 		TEST(requests_are_posted),
+		TEST(answers_of_protobuf_are_kept),
+		TEST(bodies_can_have_an_encoding),
 		TEST(statuses_have_results),
 		TEST(long_reasons_lose_their_middle),
 		TEST(reasons_are_messages_of_json),

@@ -23,7 +23,7 @@
 #include "pprof/service.h"
 #include "sample_profile.h"
 
-#define REQUESTS_MAX 4
+#define REQUESTS_MAX 6
 #define STACKS 8u
 #define REASON "not today"
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -43,19 +43,19 @@ static struct {
 } requests[REQUESTS_MAX];
 static size_t request_count;
 
-enum http_result http_client_post(struct http_client *got, const char *path, const char *type,
-				  const void *body, size_t size, struct error *reason)
+enum http_result http_client_post(struct http_client *got, const struct http_request *request,
+				  struct error *reason)
 {
+	const size_t size = request->size;
 	enum http_result result;
 	unsigned long fail_at = failing_malloc.fail_at;
 
-	(void)type;
 	failing_malloc.fail_at = 0;
 	assert_ptr_equal(got, client);
 	assert_true(request_count < REQUESTS_MAX);
-	requests[request_count].path = strdup(path);
+	requests[request_count].path = strdup(request->path);
 	requests[request_count].body = malloc(size + 1);
-	memcpy(requests[request_count].body, body, size);
+	memcpy(requests[request_count].body, request->body, size);
 	requests[request_count].body[size] = '\0';
 	requests[request_count].size = size;
 	result = answers[request_count++];
@@ -63,6 +63,16 @@ enum http_result http_client_post(struct http_client *got, const char *path, con
 		error_set(reason, EIO, REASON " %zu", request_count);
 	failing_malloc.fail_at = fail_at;
 	return result;
+}
+
+/* The body of all answers. */
+static const char *answer;
+
+const void *http_client_answer(const struct http_client *got, size_t *size)
+{
+	assert_ptr_equal(got, client);
+	*size = strlen(answer);
+	return answer;
 }
 
 /* System calls that fail, and files that end where their mapping does. */
@@ -145,6 +155,7 @@ static int set_up(void **state)
 	memset(&counts, 0, sizeof(counts));
 	memset(&error, 0, sizeof(error));
 	memset(answers, HTTP_ACCEPTED, sizeof(answers));
+	answer = "";
 	done = 0;
 	return 0;
 }
@@ -296,6 +307,38 @@ static void series_have_their_labels(void **state)
 	assert_int_equal(push(profile), HTTP_ACCEPTED);
 	assert_non_null(strstr(requests[0].body, "\"l15\""));
 	assert_null(strstr(requests[0].body, "\"l16\""));
+	profile_free(profile);
+}
+
+/* An accepted request can have profiles that were rejected; another one can have a reason. */
+static void answers_of_otlp_are_read(void **state)
+{
+	static const char rejection[] = "\x0a\x05\x08\x01\x12\x01x", reason[] = "\x08\x03\x12\x01y";
+	struct profile *profile = example_profile();
+
+	(void)state;
+	options.form = PUSH_OTLP;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 2);
+	assert_string_equal(requests[0].path, "/v1development/profiles");
+	assert_memory_equal(requests[0].body, "\x1f\x8b", 2);
+	assert_string_equal(error.text, "");
+	done = 1;
+	answer = rejection;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_string_equal(error.text, "the server has rejected profiles: x");
+	assert_int_equal(counts.refused, 1);
+	assert_int_equal(counts.requests, 2);
+	done = 1;
+	answer = reason;
+	answers[3] = HTTP_UNAVAILABLE;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, REASON " 4: y");
+	assert_int_equal(done, 1);
+	/* Other servers answer what they like. */
+	options.form = PUSH_PPROF;
+	answer = rejection;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
 	profile_free(profile);
 }
 
@@ -458,11 +501,17 @@ static void lack_of_memory_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(services_have_requests),         TEST(empty_profile_has_no_request),
-		TEST(samples_have_the_chosen_labels), TEST(series_have_their_labels),
-		TEST(refused_service_is_left_out),    TEST(unavailable_server_gets_the_rest_later),
-		TEST(requests_have_few_samples),      TEST(requests_have_few_bytes),
-		TEST(failed_calls_are_errors),        TEST(lack_of_memory_is_an_error),
+		TEST(services_have_requests),
+		TEST(empty_profile_has_no_request),
+		TEST(samples_have_the_chosen_labels),
+		TEST(series_have_their_labels),
+		TEST(answers_of_otlp_are_read),
+		TEST(refused_service_is_left_out),
+		TEST(unavailable_server_gets_the_rest_later),
+		TEST(requests_have_few_samples),
+		TEST(requests_have_few_bytes),
+		TEST(failed_calls_are_errors),
+		TEST(lack_of_memory_is_an_error),
 	};
 
 	return cmocka_run_group_tests_name("push_profile", tests, NULL, NULL);

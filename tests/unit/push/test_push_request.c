@@ -18,9 +18,10 @@ static void check(enum push_form form, const struct push_label *labels, size_t c
 	struct push_request request;
 
 	assert_int_equal(push_request_make(&request, form, labels, count, pprof, strlen(pprof)), 0);
-	assert_string_equal(request.path, path);
-	assert_int_equal(request.size, strlen(body));
-	assert_memory_equal(request.body, body, request.size);
+	assert_string_equal(request.http.path, path);
+	assert_ptr_equal(request.http.body, request.body);
+	assert_int_equal(request.http.size, strlen(body));
+	assert_memory_equal(request.body, body, request.http.size);
 	free(request.body);
 }
 
