@@ -572,6 +572,7 @@ static int sample(struct server *server, const char *command_line, struct error 
 		.memory = MEMORY_DEFAULT,
 		.socket = server->socket,
 		.has_store = server->options.store.path,
+		.store_labels = server->options.store.labels,
 		.started = server->options.quiet ? print_nothing : print_started,
 		.warning = print_warning,
 	};

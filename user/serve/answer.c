@@ -2,7 +2,6 @@
 #include "serve/answer.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@
 #include "report/speedscope.h"
 #include "serve/profile_job.h"
 #include "serve/request.h"
+#include "serve/sum.h"
 #include "serve/timeline.h"
 #include "store/merge.h"
 
@@ -33,49 +33,6 @@
 
 /* Services of a timeline; the others are one. */
 #define TIMELINE_SERVICES_MAX 30u
-
-/* A profile that is being put together. */
-struct sum {
-	struct profile *profile;
-	const struct profile_selection *selection;
-	uint64_t lost;
-	int64_t start_ns, duration_ns;
-};
-
-static int sum_init(struct sum *sum, const struct profile_selection *selection)
-{
-	*sum = (struct sum){
-		.profile = profile_new(),
-		.selection = selection,
-		.start_ns = INT64_MAX,
-	};
-	return sum->profile ? 0 : -ENOMEM;
-}
-
-static int sum_add(struct sum *sum, const struct profile *part)
-{
-	sum->lost += merge_lost(part);
-	return profile_select(sum->profile, part, sum->selection);
-}
-
-static void sum_add_time(struct sum *sum, int64_t start_ns, int64_t duration_ns)
-{
-	sum->start_ns = MIN(sum->start_ns, start_ns);
-	sum->duration_ns += duration_ns;
-}
-
-/* Sets times and comments; a profile without samples is a valid one, too. */
-static int sum_finish(struct sum *sum)
-{
-	struct profile *profile = sum->profile;
-
-	if (!profile->types.count)
-		profile_set_recorded_types(profile);
-	profile->time_ns = sum->start_ns == INT64_MAX ? 0 : sum->start_ns;
-	profile->duration_ns = sum->duration_ns;
-	profile_comment(profile, "lost: %" PRIu64, sum->lost);
-	return profile->error;
-}
 
 /* Takes the stream's errors into account. Closes `out`. */
 static int end_stream(FILE *out, struct error *error)
@@ -205,11 +162,10 @@ int answer_slices(const struct slice_file *slices, size_t count, const struct re
 	return err;
 }
 
-int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
-		 bool again, struct profile_job_result *result, struct error *error)
+static int store_sum(struct store *store, const struct store_config *config,
+		     const struct slice_file *slices, size_t count, bool again, struct error *error)
 {
 	const struct profile_selection selection = {.labels = config->labels};
-	struct store store;
 	struct sum sum;
 	int err = sum_init(&sum, &selection);
 
@@ -218,22 +174,34 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 	err = add_slices(&sum, slices, count, error);
 	if (!err)
 		err = sum_finish(&sum);
-	if (!err) {
-		err = store_open(&store, config->path, &config->limits, error);
-		if (!err && sum.profile->samples.count)
-			err = (again ? store_add_again : store_add)(&store, sum.profile,
-								    config->window_s, error);
-		for (unsigned int i = 0; i < MERGES_MAX && err >= 0; i++) {
-			err = store_maintain(&store, now_ns(CLOCK_REALTIME) / 1000, error);
-			if (!err)
-				break;
-		}
-		result->store = store.counts;
-		result->windows = store.count;
-		result->window_bytes = store.bytes;
-		store_close(&store);
-	}
+	if (!err && sum.profile->samples.count)
+		err = (again ? store_add_again : store_add)(store, sum.profile, config->window_s,
+							    error);
 	profile_free(sum.profile);
+	return err;
+}
+
+int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
+		 bool again, struct profile_job_result *result, struct error *error)
+{
+	const bool is_window = count == 1 && slices->is_window && slices->file >= 0;
+	struct store store;
+	int err = store_open(&store, config->path, &config->limits, error);
+
+	if (!err && is_window)
+		err = store_add_file(&store, slices->file, slices->start_ns, config->window_s,
+				     again, error);
+	else if (!err)
+		err = store_sum(&store, config, slices, count, again, error);
+	for (unsigned int i = 0; i < MERGES_MAX && err >= 0; i++) {
+		err = store_maintain(&store, now_ns(CLOCK_REALTIME) / 1000, error);
+		if (!err)
+			break;
+	}
+	result->store = store.counts;
+	result->windows = store.count;
+	result->window_bytes = store.bytes;
+	store_close(&store);
 	return MIN(err, 0);
 }
 

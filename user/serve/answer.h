@@ -17,6 +17,7 @@ struct request;
 struct slice_file {
 	int file; /* -1: it has no samples */
 	int64_t start_ns, duration_ns;
+	bool is_window; /* see protocol.h */
 };
 
 /* Where windows are stored, and how. */

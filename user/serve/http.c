@@ -128,6 +128,18 @@ static void fail_query(struct query *query, unsigned int status, const char *mes
 	query->state = STATE_ANSWERED;
 }
 
+/* Returns whether the current slice may be for the store alone: no request has a part of it. */
+static bool is_for_store(const struct query *asking)
+{
+	for (const struct query *query = asking->http->queries; query; query = query->next) {
+		if (query->kind == QUERY_PROFILE && query->state >= STATE_WAIT_START &&
+		    query->state <= STATE_WAIT_END &&
+		    !(query == asking && query->state == STATE_WAIT_START))
+			return false;
+	}
+	return true;
+}
+
 static void ask(struct query *query, enum ask_type type, enum query_state next)
 {
 	struct ask ask = {
@@ -138,6 +150,7 @@ static void ask(struct query *query, enum ask_type type, enum query_state next)
 	};
 
 	query->state = next;
+	ask.for_store = is_for_store(query);
 	if (send(query->http->config->socket, &ask, sizeof(ask), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE, "the sampler does not answer");
 }
@@ -399,7 +412,7 @@ static void handle_recorded(struct query *query, const struct reply *reply, int 
 			   reply->error);
 		return;
 	}
-	query->recorded = (struct slice_file){*file, reply->start_ns, reply->duration_ns};
+	query->recorded = (struct slice_file){*file, reply->start_ns, reply->duration_ns, false};
 	*file = -1;
 	query->slice_count = 1;
 	query->state = STATE_WAIT_JOB;
@@ -430,7 +443,8 @@ static uint32_t first_id(const struct http *http)
 
 static void handle_reply(struct http *http, const struct reply *reply, int file, int64_t now)
 {
-	const struct slice_file slice = {file, reply->start_ns, reply->duration_ns};
+	const struct slice_file slice = {file, reply->start_ns, reply->duration_ns,
+					 reply->is_window};
 
 	if (!http->ready && (reply->type != REPLY_READY || reply->id != first_id(http))) {
 		if (file >= 0)

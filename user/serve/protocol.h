@@ -33,6 +33,7 @@ struct ask {
 	uint32_t id; /* of the answer */
 	uint32_t rate, seconds; /* of ASK_RECORD */
 	uint32_t slice; /* of ASK_STORED */
+	uint32_t for_store; /* of ASK_CUT: no request needs the slice that ends there */
 };
 
 /* From the sampler. */
@@ -62,6 +63,11 @@ struct reply {
 	int32_t err; /* 0 or a negative errno value */
 	int64_t start_ns, duration_ns; /* of the slice or the recording; since 1970 */
 	uint64_t samples;
+	/*
+	 * The file of the slice has the labels that are stored, and the comments of a window: a
+	 * slice that all its asks have cut for the store alone.
+	 */
+	uint32_t is_window;
 	struct sampler_counters counters; /* of REPLY_COUNTERS */
 	char error[160]; /* message of `err` */
 };

@@ -22,6 +22,8 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
+#include "pprof/profile_select.h"
 #include "process/mapped_files.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
@@ -30,6 +32,7 @@
 #include "sandbox/worker_call.h"
 #include "sandbox/worker_limits.h"
 #include "serve/protocol.h"
+#include "serve/sum.h"
 #include "session/session.h"
 #include "symbolize/symbol_cache.h"
 
@@ -54,6 +57,7 @@
 /* What a process that exports leaves, in shared memory. */
 struct export_result {
 	bool done, reads_kernel;
+	bool is_window; /* see protocol.h */
 	int err;
 	char error[160];
 	uint64_t samples;
@@ -65,6 +69,7 @@ struct export_result {
 struct export
 {
 	bool used;
+	bool for_store; /* no request needs the profile */
 	pid_t pid; /* 0: it has ended */
 	int file; /* -1: none */
 	struct export_result *result;
@@ -90,6 +95,7 @@ struct sampler {
 	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
 	size_t cut_count;
+	bool requests_need_slice; /* one of the asks has said so */
 	struct kept_slice kept[KEPT_MAX]; /* in the order of sending */
 	size_t kept_count;
 	uint32_t slices; /* that were cut */
@@ -216,6 +222,28 @@ static void release_export(struct export *export)
 	*export = (struct export){.file = -1};
 }
 
+/*
+ * Replaces a profile with what is stored of it: to read the file again, and to write it with fewer
+ * labels, would take the server longer. Without memory for that, the profile stays as it is.
+ */
+static void make_window(const struct sampler *sampler, struct profile *profile,
+			struct export_result *result)
+{
+	const struct profile_selection selection = {.labels = sampler->config->store_labels};
+	struct sum sum;
+	int err = sum_init(&sum, &selection);
+
+	if (!err)
+		err = sum_add(&sum, profile);
+	sum_add_time(&sum, result->start_ns, result->duration_ns);
+	if (!err)
+		err = sum_finish(&sum);
+	if (!err)
+		profile_swap(profile, sum.profile);
+	profile_free(sum.profile);
+	result->is_window = !err;
+}
+
 static void write_profile(const struct sampler *sampler, struct recorder *recorder,
 			  struct window *window, struct recording *recording, struct export *export)
 {
@@ -231,6 +259,8 @@ static void write_profile(const struct sampler *sampler, struct recorder *record
 	/* Without memory for symbols, the samples are worth a profile, which has a comment then. */
 	export_profile(window, recorder->collector.files, recording, &result->counts, &warning,
 		       &missing);
+	if (export->for_store)
+		make_window(sampler, window->profile, result);
 	result->err = pprof_write_fd_fast(window->profile, export->file, "profile", &error);
 	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
 		 error.text);
@@ -307,6 +337,8 @@ static bool cut_slice(struct sampler *sampler)
 	reply.duration_ns = recording.duration_ns;
 	reply.samples = window.samples;
 	export->reply = reply;
+	export->for_store =
+		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
 	if (window.samples && sampler->config->symbolize)
 		keep_symbols(sampler, &recording);
 	export->pid = window.samples ? worker_call_fork() : 0;
@@ -330,6 +362,7 @@ static bool cut_slice(struct sampler *sampler)
 		send_reply(sampler, &reply, -1);
 	}
 	sampler->cut_count = 0;
+	sampler->requests_need_slice = false;
 	return true;
 }
 
@@ -344,6 +377,7 @@ static bool deliver(struct sampler *sampler, struct export *export)
 	if (result->reads_kernel)
 		sampler->kernel_read_ns = now_ns(CLOCK_MONOTONIC);
 	reply->err = result->done ? result->err : -EIO;
+	reply->is_window = result->is_window;
 	if (result->done && reply->type == REPLY_RECORDED) {
 		reply->start_ns = result->start_ns;
 		reply->duration_ns = result->duration_ns;
@@ -512,6 +546,14 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 	send_reply(sampler, &reply, -1);
 }
 
+static void add_cut(struct sampler *sampler, const struct ask *ask)
+{
+	if (sampler->cut_count == CUTS_MAX)
+		return;
+	sampler->cuts[sampler->cut_count++] = ask->id;
+	sampler->requests_need_slice |= !ask->for_store;
+}
+
 static void read_asks(struct sampler *sampler)
 {
 	struct ask ask;
@@ -519,8 +561,8 @@ static void read_asks(struct sampler *sampler)
 
 	while ((got = recv(sampler->config->socket, &ask, sizeof(ask), MSG_DONTWAIT)) ==
 	       sizeof(ask)) {
-		if (ask.type == ASK_CUT && sampler->cut_count < CUTS_MAX)
-			sampler->cuts[sampler->cut_count++] = ask.id;
+		if (ask.type == ASK_CUT)
+			add_cut(sampler, &ask);
 		else if (ask.type == ASK_COUNTERS)
 			send_counters(sampler, ask.id);
 		else if (ask.type == ASK_RECORD && ask.seconds)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct error;
 struct labels;
@@ -24,6 +25,7 @@ struct sampler_config {
 	size_t memory; /* bytes for what is not yet in a slice */
 	int socket; /* SOCK_SEQPACKET, of protocol.h */
 	bool has_store; /* slices are kept until they are stored */
+	uint32_t store_labels; /* LABEL_SET()s of stored samples */
 	/* Gets the path of the module that was loaded, when sampling begins; "": it was loaded
 	 * before. */
 	void (*started)(const char *loaded);

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/atomic_file.h"
 #include "lib/error.h"
+#include "lib/sparse_copy.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -396,9 +398,45 @@ static void remove_other(const struct store *store, const char *text)
 		unlinkat(store->directory, text, 0);
 }
 
+/* What becomes a window: a profile, or a file of it. */
+struct content {
+	const struct profile *profile; /* NULL: `file` */
+	int file;
+	uint64_t bytes; /* about as many are written */
+	int64_t start_ns;
+};
+
+static struct content content_of(const struct profile *profile)
+{
+	return (struct content){
+		.profile = profile,
+		.file = -1,
+		.bytes = profile_bytes(profile),
+		.start_ns = profile->time_ns,
+	};
+}
+
+static int write_copy(const char *path, const struct content *content, uint64_t *size,
+		      struct error *error)
+{
+	struct atomic_file file;
+	int err = atomic_file_create(&file, path, error);
+
+	if (err)
+		return err;
+	err = sparse_copy(file.fd, content->file, (off_t)content->bytes, NULL);
+	if (err) {
+		error_errno(error, -err, "%s", path);
+		atomic_file_discard(&file);
+		return err;
+	}
+	*size = content->bytes;
+	return atomic_file_commit(&file, error);
+}
+
 /* Writes a window, or replaces it. Returns 0 or a negative errno value. */
 static int write_window(struct store *store, const struct window_name *name,
-			const struct profile *profile, struct error *error)
+			const struct content *content, struct error *error)
 {
 	char path[PATH_MAX], text[WINDOW_NAME_SIZE];
 	uint64_t size;
@@ -410,10 +448,12 @@ static int write_window(struct store *store, const struct window_name *name,
 	remove_other(store, text);
 	window_path(store, name, path);
 	/* A new window is compressed again when it is merged. */
-	if (is_merged(name))
-		err = pprof_write(profile, path, &size, error);
+	if (!content->profile)
+		err = write_copy(path, content, &size, error);
+	else if (is_merged(name))
+		err = pprof_write(content->profile, path, &size, error);
 	else
-		err = pprof_write_fast(profile, path, &size, error);
+		err = pprof_write_fast(content->profile, path, &size, error);
 	if (err)
 		return err;
 	note_window(store, name, size);
@@ -463,11 +503,11 @@ static bool has_window(const struct store *store, const struct window_name *name
 	return found && !is_merged(name);
 }
 
-static int add_window(struct store *store, const struct profile *profile, uint32_t seconds,
+static int add_window(struct store *store, const struct content *content, uint32_t seconds,
 		      bool again, struct error *error)
 {
-	struct window_name name = {.start_us = profile->time_ns / 1000, .seconds = seconds};
-	uint64_t freed = 0, wanted = BLOCK + profile_bytes(profile);
+	struct window_name name = {.start_us = content->start_ns / 1000, .seconds = seconds};
+	uint64_t freed = 0, wanted = BLOCK + content->bytes;
 	char text[WINDOW_NAME_SIZE];
 	int err;
 
@@ -476,13 +516,13 @@ static int add_window(struct store *store, const struct profile *profile, uint32
 				 store->path);
 	if (!again || !has_window(store, &name))
 		make_unique(store, &name);
-	err = write_window(store, &name, profile, error);
+	err = write_window(store, &name, content, error);
 	while (is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
 		freed += store->windows[0].size + BLOCK;
 		if (remove_window(store, 0))
 			break;
 		store->counts.removed_full++;
-		err = write_window(store, &name, profile, error);
+		err = write_window(store, &name, content, error);
 	}
 	store->counts.written += !err;
 	store->counts.dropped += err != 0;
@@ -492,13 +532,29 @@ static int add_window(struct store *store, const struct profile *profile, uint32
 int store_add(struct store *store, const struct profile *profile, uint32_t seconds,
 	      struct error *error)
 {
-	return add_window(store, profile, seconds, false, error);
+	const struct content content = content_of(profile);
+
+	return add_window(store, &content, seconds, false, error);
 }
 
 int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
 		    struct error *error)
 {
-	return add_window(store, profile, seconds, true, error);
+	const struct content content = content_of(profile);
+
+	return add_window(store, &content, seconds, true, error);
+}
+
+int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t seconds, bool again,
+		   struct error *error)
+{
+	struct content content = {.file = file, .start_ns = start_ns};
+	struct stat status;
+
+	if (fstat(file, &status))
+		return error_errno(error, errno, "can't read a window");
+	content.bytes = (uint64_t)status.st_size;
+	return add_window(store, &content, seconds, again, error);
 }
 
 /* Maintenance */
@@ -567,12 +623,13 @@ static void write_window_parts(struct store *store, const struct window_name *na
 static int replace_sources(struct store *store, const struct window_name *slot,
 			   const struct merge *merge, struct error *error)
 {
+	const struct content content = content_of(merge->profile);
 	bool found;
 	int err;
 
 	if (flock(store->lock, LOCK_EX))
 		return error_errno(error, errno, "%s", store->path);
-	err = write_window(store, slot, merge->profile, error);
+	err = write_window(store, slot, &content, error);
 	for (size_t i = 0; i < merge->count && !err; i++) {
 		size_t at = find_window(store, &merge->sources[i], &found);
 

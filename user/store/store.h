@@ -19,6 +19,7 @@
 #ifndef STACKBEAT_STORE_STORE_H
 #define STACKBEAT_STORE_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -102,6 +103,13 @@ int store_add(struct store *store, const struct profile *profile, uint32_t secon
  */
 int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
 		    struct error *error);
+
+/*
+ * As store_add(), or store_add_again() if `again`, for a profile in a file, which becomes the
+ * window as it is: a gzipped profile from `start_ns` on. The offset of the file may change.
+ */
+int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t seconds, bool again,
+		   struct error *error);
 
 /*
  * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. For

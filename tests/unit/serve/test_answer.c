@@ -59,7 +59,7 @@ static int new_file(void)
 /* A slice of 10 seconds with the samples of example_profile(). */
 static struct slice_file make_slice(unsigned int number, unsigned int lost)
 {
-	struct slice_file slice = {new_file(), start_ns + number * 10 * SECOND, 10 * SECOND};
+	struct slice_file slice = {new_file(), start_ns + number * 10 * SECOND, 10 * SECOND, false};
 	struct profile *profile = example_profile();
 
 	profile_comment(profile, "lost: %u (ring full 1)", lost);
@@ -117,7 +117,7 @@ static void slices_are_summed_up(void **state)
 	const struct slice_file slices[] = {
 		make_slice(1, 2),
 		make_slice(0, 3),
-		{-1, start_ns + 20 * SECOND, 10 * SECOND},
+		{-1, start_ns + 20 * SECOND, 10 * SECOND, false},
 	};
 	struct profile *profile;
 	int out = new_file();
@@ -144,7 +144,7 @@ static void slices_are_summed_up(void **state)
 /* A valid profile, too. */
 static void slices_may_have_no_samples(void **state)
 {
-	const struct slice_file slice = {-1, start_ns, 10 * SECOND};
+	const struct slice_file slice = {-1, start_ns, 10 * SECOND, false};
 	struct profile *profile;
 	int out = new_file();
 
@@ -208,8 +208,8 @@ static void selected_samples_are_answered(void **state)
 
 static void damaged_slices_are_errors(void **state)
 {
-	const struct slice_file damaged = {new_file(), start_ns, SECOND},
-				empty = {new_file(), start_ns, SECOND};
+	const struct slice_file damaged = {new_file(), start_ns, SECOND, false},
+				empty = {new_file(), start_ns, SECOND, false};
 	int out = new_file();
 
 	(void)state;
@@ -293,6 +293,49 @@ static void slices_become_a_window(void **state)
 	profile_free(profile);
 }
 
+static bool has_file(const char *name, const void *bytes, size_t size)
+{
+	int file = open(in_sandbox(name), O_RDONLY | O_CLOEXEC);
+	size_t found_size = 0;
+	bool is_equal;
+	char *found;
+
+	if (file < 0)
+		return false;
+	found = content_of(file, &found_size);
+	is_equal = found_size == size && !memcmp(found, bytes, size);
+	free(found);
+	return is_equal;
+}
+
+/* As it is, but not with others, or by a sampler that does not say so. */
+static void window_of_the_sampler_is_stored(void **state)
+{
+	struct slice_file slices[] = {make_slice(0, 1), make_slice(1, 1)};
+	struct window_name name = {.start_us = start_ns / 1000, .seconds = 60};
+	char text[WINDOW_NAME_SIZE];
+	size_t size;
+	char *bytes;
+
+	(void)state;
+	window_name_format(&name, text);
+	assert_int_equal(store_slices(&config, slices, 1, false, &result, &error), 0);
+	bytes = content_of(dup(slices[0].file), &size);
+	assert_false(has_file(text, bytes, size));
+	slices[0].is_window = slices[1].is_window = true;
+	assert_int_equal(store_slices(&config, slices, 1, true, &result, &error), 0);
+	assert_true(has_file(text, bytes, size));
+	assert_int_equal(result.store.written, 1);
+	assert_int_equal(result.windows, 1);
+	assert_true(result.window_bytes == size);
+	assert_int_equal(store_slices(&config, slices, 2, true, &result, &error), 0);
+	assert_false(has_file(text, bytes, size));
+	assert_int_equal(result.windows, 1);
+	free(bytes);
+	close(slices[0].file);
+	close(slices[1].file);
+}
+
 /* By a server that replaces one that has crashed after it had stored some. */
 static void slices_stored_again_are_counted_once(void **state)
 {
@@ -309,7 +352,7 @@ static void slices_stored_again_are_counted_once(void **state)
 
 static void slices_without_samples_make_no_window(void **state)
 {
-	const struct slice_file slice = {-1, start_ns, 60 * SECOND};
+	const struct slice_file slice = {-1, start_ns, 60 * SECOND, false};
 
 	(void)state;
 	assert_int_equal(store_slices(&config, &slice, 1, false, &result, &error), 0);
@@ -497,6 +540,7 @@ int main(void)
 		TEST(damaged_slices_are_errors),
 		TEST(full_answers_are_errors),
 		TEST(slices_become_a_window),
+		TEST(window_of_the_sampler_is_stored),
 		TEST(slices_stored_again_are_counted_once),
 		TEST(slices_without_samples_make_no_window),
 		TEST(windows_have_times_and_sizes),

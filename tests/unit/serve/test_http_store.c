@@ -51,7 +51,7 @@ static volatile struct shared {
 	unsigned int refused; /* ASK_STORED meanwhile */
 	int rest_err; /* of store_slices() without a job */
 	unsigned int calls; /* of store_slices() */
-	bool again;
+	bool again, is_window; /* the first slice */
 	size_t slices;
 	int64_t first_ns, last_ns; /* the starts of the slices */
 	char message[256];
@@ -127,6 +127,7 @@ int store_slices(const struct store_config *store, const struct slice_file *slic
 	shared->calls++;
 	shared->again = again;
 	shared->slices = count;
+	shared->is_window = count && slices[0].is_window;
 	shared->first_ns = count ? slices[0].start_ns : 0;
 	shared->last_ns = count ? slices[count - 1].start_ns : 0;
 	return shared->rest_err ? error_set(error, -shared->rest_err, "the rest is lost") : 0;
@@ -377,6 +378,61 @@ static void windows_end_after_a_full_minute(void **state)
 	expect_no_ask();
 	set_time(until);
 	expect_ask(ASK_CUT);
+	end();
+}
+
+static uint32_t answer_cut(uint32_t slice)
+{
+	const struct ask ask = expect_ask(ASK_CUT);
+
+	reply(&(struct reply){.type = REPLY_CUT, .id = ask.id, .slice = slice}, -1);
+	turn();
+	return ask.for_store;
+}
+
+/* Slices for the store alone are not for requests: each that has begun needs all labels. */
+static void slices_of_requests_are_not_for_the_store(void **state)
+{
+	int fd, other;
+
+	(void)state;
+	start(true);
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	assert_true(answer_cut(1));
+	send_slice(1, 1);
+	expect_ask(ASK_STORED);
+	/* The slice before a request is not for it. */
+	fd = send_request("/debug/pprof/profile?seconds=100");
+	assert_true(answer_cut(2));
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	assert_false(answer_cut(3));
+	send_slice(2, 1);
+	send_slice(3, 1);
+	expect_ask(ASK_STORED);
+	/* But it is for another one. */
+	other = send_request("/debug/pprof/profile?seconds=200");
+	assert_false(answer_cut(4));
+	set_time(shared->monotonic + 40 * SECOND);
+	assert_false(answer_cut(5));
+	close(fd);
+	close(other);
+	end();
+}
+
+static void forms_of_slices_are_those_of_the_sampler(void **state)
+{
+	(void)state;
+	start(true);
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	answer_cut(1);
+	reply(&(struct reply){.type = REPLY_SLICE, .slice = 1, .is_window = true}, -1);
+	expect_ask(ASK_STORED);
+	assert_true(shared->is_window);
+	set_time(shared->monotonic + 60 * SECOND + MARGIN);
+	answer_cut(2);
+	send_slice(2, 1);
+	expect_ask(ASK_STORED);
+	assert_false(shared->is_window);
 	end();
 }
 
@@ -840,6 +896,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(windows_end_after_a_full_minute),
+		TEST(slices_of_requests_are_not_for_the_store),
+		TEST(forms_of_slices_are_those_of_the_sampler),
 		TEST(counts_are_sums),
 		TEST(store_without_process_gets_the_slices_again),
 		TEST(failing_store_gets_the_slices_again),

@@ -2,6 +2,8 @@
 /* The process that samples: its recorder and its peer, which serves HTTP, are both this test. */
 #include "unit.h"
 
+#include "failing_malloc.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,11 +23,14 @@
 
 #include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
+#include "pprof/labels.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "process/mapped_files.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/window.h"
+#include "sample_profile.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/worker_call.h"
 #include "sandbox/worker_limits.h"
@@ -53,6 +58,10 @@ struct exporter {
 	const void *labels, *sandbox, *symbolize, *kallsyms, *cache;
 	size_t memory;
 	char command_line[64];
+	/* The profile that was written. */
+	bool has_pid, has_comm;
+	int64_t written_samples, time_ns, duration_ns;
+	char comment[64];
 };
 
 static struct {
@@ -69,6 +78,8 @@ static struct {
 	int64_t seconds; /* that the clocks are ahead */
 	bool has_no_cache, cache_is_busy;
 	unsigned int exports; /* in this process */
+	struct profile *profile; /* of each window; NULL: nothing reads it */
+	bool has_no_memory; /* for the profile that is stored */
 } fake;
 
 static struct exporter *exporter; /* in shared memory */
@@ -143,6 +154,7 @@ int recorder_take(struct recorder *running, struct window *window, struct record
 	fake.takes++;
 	fake.windows++;
 	window->samples = fake.samples;
+	window->profile = fake.profile;
 	*recording = (struct recording){.start_ns = 100 * fake.takes, .duration_ns = fake.takes};
 	return 0;
 }
@@ -244,16 +256,42 @@ int export_profile(struct window *window, struct mapped_files *files,
 	exporter->tolerated_missing = recording->tolerated_missing;
 	if (fake.reads_kernel)
 		*recording->reads_kernel = true;
+	fail_malloc(fake.has_no_memory, true);
 	for (uint64_t i = 0; i < TRUNCATED_COUNT; i++)
 		counts->samples[i] = i + 1;
 	*warning = (struct error){""};
 	return fake.export_err ? error_set(message, -fake.export_err, "can't export") : 0;
 }
 
+static bool has_label(const struct profile *profile, const char *key)
+{
+	for (size_t i = 1; i < profile->labels.count; i++) {
+		if (!strcmp(profile_text(profile, profile->labels.items[i].key), key))
+			return true;
+	}
+	return false;
+}
+
+static void note_profile(const struct profile *profile)
+{
+	exporter->has_pid = has_label(profile, "pid");
+	exporter->has_comm = has_label(profile, "comm");
+	exporter->time_ns = profile->time_ns;
+	exporter->duration_ns = profile->duration_ns;
+	exporter->written_samples = 0;
+	for (size_t i = 0; i < profile->samples.count; i++)
+		exporter->written_samples += profile_values(profile, i)[PROFILE_SAMPLES];
+	snprintf(exporter->comment, sizeof(exporter->comment), "%s",
+		 profile_text(profile, profile->comments.items[profile->comments.count - 1]));
+}
+
 int pprof_write_fd_fast(const struct profile *profile, int fd, const char *path,
 			struct error *message)
 {
-	(void)profile, (void)path;
+	(void)path;
+	fail_malloc(0, false);
+	if (profile)
+		note_profile(profile);
 	if (fake.write_err)
 		return error_set(message, -fake.write_err, "can't write");
 	return write(fd, "profile", 7) == 7 ? 0 : -EIO;
@@ -587,6 +625,84 @@ static void answer_cuts(void)
 	assert_int_equal(sums.lost_export, 0);
 	assert_int_equal(sums.slices, 2);
 	expect_nothing();
+}
+
+/* Asks for a cut whose slice only the store needs. */
+static void ask_for_store(uint32_t id)
+{
+	const struct ask ask = {.type = ASK_CUT, .id = id, .for_store = true};
+
+	assert_int_equal(send(peer, &ask, sizeof(ask), 0), sizeof(ask));
+}
+
+static void expect_form(uint32_t slice, bool is_window)
+{
+	struct reply reply;
+
+	expect_cut(slice, slice);
+	await_and_drain();
+	reply = expect(REPLY_SLICE, true);
+	assert_int_equal(reply.is_window, is_window);
+	assert_int_equal(exporter->has_pid, !is_window);
+	assert_int_equal(exporter->has_comm, true);
+	assert_int_equal(exporter->written_samples, EXAMPLE_SAMPLES);
+	assert_string_equal(exporter->comment, is_window ? "lost: 3" : "lost: 3 (ring full 3)");
+	if (is_window) {
+		assert_int_equal(exporter->time_ns, 100 * slice);
+		assert_int_equal(exporter->duration_ns, slice);
+	}
+}
+
+static void cut_for_the_store(void)
+{
+	expect_ready(0, 0);
+	ask_for_store(1);
+	drain();
+	expect_form(1, true);
+	/* A request needs the slice as well, whoever asks first. */
+	ask_for_store(2);
+	ask(ASK_CUT, 9);
+	drain();
+	expect_cut(2, 2);
+	expect_cut(9, 2);
+	await_and_drain();
+	assert_int_equal(expect(REPLY_SLICE, true).is_window, false);
+	ask(ASK_CUT, 9);
+	ask_for_store(3);
+	drain();
+	expect_cut(9, 3);
+	expect_form(3, false);
+	/* The next one is not affected. */
+	ask_for_store(4);
+	drain();
+	expect_form(4, true);
+	/* Nobody has asked: a request may have begun. */
+	fake.is_due = true;
+	drain();
+	fake.is_due = false;
+	await_and_drain();
+	assert_int_equal(expect(REPLY_SLICE, true).is_window, false);
+	/* Without memory, the profile is sent as it is. */
+	fake.has_no_memory = true;
+	ask_for_store(6);
+	drain();
+	expect_form(6, false);
+	fake.has_no_memory = false;
+	config.has_store = false;
+	ask_for_store(7);
+	drain();
+	expect_form(7, false);
+}
+
+static void slices_for_the_store_are_windows(void **state)
+{
+	(void)state;
+	config.has_store = true;
+	config.store_labels = LABEL_SET(LABEL_COMM);
+	fake.profile = example_profile();
+	profile_comment(fake.profile, "lost: 3 (ring full 3)");
+	sample(cut_for_the_store);
+	profile_free(fake.profile);
 }
 
 static void cuts_end_a_slice(void **state)
@@ -1437,6 +1553,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(cuts_end_a_slice),
+		TEST(slices_for_the_store_are_windows),
 		TEST(without_symbols_none_are_kept),
 		TEST(cache_begins_again_each_hour),
 		TEST(symbols_of_generated_code_may_be_missing),

@@ -23,7 +23,8 @@ static int tear_down(void **state)
 /* Returns the file of the slice, which has `size` bytes. */
 static int add(uint32_t number, long size)
 {
-	const struct slice_file content = {memfd_create("slice", MFD_CLOEXEC), 10 * number, 10};
+	const struct slice_file content = {memfd_create("slice", MFD_CLOEXEC), 10 * number, 10,
+					   false};
 
 	assert_true(content.file >= 0);
 	assert_int_equal(ftruncate(content.file, size), 0);
@@ -33,7 +34,7 @@ static int add(uint32_t number, long size)
 
 static void add_empty(uint32_t number)
 {
-	const struct slice_file content = {-1, 10 * number, 10};
+	const struct slice_file content = {-1, 10 * number, 10, false};
 
 	assert_int_equal(slices_add(&slices, number, &content), 0);
 }
@@ -111,7 +112,7 @@ static void dropped_slices_are_closed(void **state)
 static void descriptor_0_is_a_file(void **state)
 {
 	const int copy = dup(STDIN_FILENO), file = memfd_create("slice", MFD_CLOEXEC);
-	const struct slice_file content = {STDIN_FILENO, 10, 10};
+	const struct slice_file content = {STDIN_FILENO, 10, 10, false};
 	bool was_open, is_closed;
 
 	(void)state;
@@ -134,8 +135,8 @@ static void descriptor_0_is_a_file(void **state)
 
 static void slice_without_memory_is_closed(void **state)
 {
-	const struct slice_file content = {memfd_create("slice", MFD_CLOEXEC), 10, 10};
-	const struct slice_file empty = {-1, 20, 10};
+	const struct slice_file content = {memfd_create("slice", MFD_CLOEXEC), 10, 10, false};
+	const struct slice_file empty = {-1, 20, 10, false};
 
 	(void)state;
 	fail_malloc(1, true);

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "lib/error.h"
+#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/service.h"
 #include "sample_profile.h"
@@ -41,17 +43,33 @@ static void step(void)
 		_exit(CRASHED);
 }
 
-ssize_t write(int fd, const void *data, size_t size)
+static bool has_room(int fd, size_t size)
 {
 	step();
-	if (fd > STDERR_FILENO && room >= 0) {
-		if ((int64_t)size > room) {
-			errno = ENOSPC;
-			return -1;
-		}
-		room -= (int64_t)size;
+	if (fd <= STDERR_FILENO || room < 0)
+		return true;
+	if ((int64_t)size > room) {
+		errno = ENOSPC;
+		return false;
 	}
-	return syscall(SYS_write, fd, data, size);
+	room -= (int64_t)size;
+	return true;
+}
+
+ssize_t write(int fd, const void *data, size_t size)
+{
+	return has_room(fd, size) ? syscall(SYS_write, fd, data, size) : -1;
+}
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
+{
+	return has_room(fd, size) ? syscall(SYS_pwrite64, fd, data, size, offset) : -1;
+}
+
+int ftruncate(int fd, off_t size)
+{
+	step();
+	return (int)syscall(SYS_ftruncate, fd, size);
 }
 
 int fsync(int fd)
@@ -169,9 +187,35 @@ static int add_long_window(struct store *store, unsigned int number, int64_t sta
 	return err;
 }
 
+/* As a file that is complete. The disk that is full is that of the store. */
+static int add_file(struct store *store, const struct profile *profile, bool again)
+{
+	const unsigned long crash_later = crash_at;
+	const int64_t room_of_store = room;
+	int file = memfd_create("window", MFD_CLOEXEC), err;
+
+	crash_at = 0;
+	room = -1;
+	assert_int_equal(pprof_write_fd_fast(profile, file, "window", NULL), 0);
+	crash_at = crash_later;
+	room = room_of_store;
+	err = store_add_file(store, file, profile->time_ns, MINUTE, again, NULL);
+	close(file);
+	return err;
+}
+
+/* By turns as a profile and as a file. */
 static int add_window(struct store *store, unsigned int number, int64_t start_s)
 {
-	return add_long_window(store, number, start_s, MINUTE);
+	struct profile *profile;
+	int err;
+
+	if (number % 2 == 0)
+		return add_long_window(store, number, start_s, MINUTE);
+	profile = make_window(number, start_s);
+	err = add_file(store, profile, false);
+	profile_free(profile);
+	return err;
 }
 
 struct sum {
@@ -467,6 +511,27 @@ static void wrong_clock_costs_few(void **state)
 	store = open_store(state, &limits);
 	maintain_all(&store, START + DAY);
 	assert_whole(state, 6, 20);
+	store_close(&store);
+}
+
+static void files_stored_again_replace_the_first(void **state)
+{
+	struct store store = open_store(state, &limits);
+	struct profile *profiles[] = {make_window(0, START), make_window(1, START),
+				      make_window(2, START)};
+	struct error error;
+
+	assert_int_equal(add_file(&store, profiles[0], false), 0);
+	assert_int_equal(add_file(&store, profiles[1], true), 0);
+	assert_int_equal(store.count, 1);
+	assert_whole(state, 1, 2);
+	assert_int_equal(add_file(&store, profiles[2], false), 0);
+	assert_int_equal(store.count, 2);
+	assert_whole(state, 1, 3);
+	assert_int_equal(store_add_file(&store, -1, 0, MINUTE, false, &error), -EBADF);
+	assert_int_equal(store.count, 2);
+	for (size_t i = 0; i < 3; i++)
+		profile_free(profiles[i]);
 	store_close(&store);
 }
 
@@ -979,6 +1044,7 @@ int main(void)
 		SCRATCH_TEST(late_window_joins_a_merged_one),
 		cmocka_unit_test(duration_of_a_merge_is_the_sum),
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
+		SCRATCH_TEST(files_stored_again_replace_the_first),
 		SCRATCH_TEST(query_selects_by_time),
 		SCRATCH_TEST(limits_remove_the_oldest),
 		SCRATCH_TEST(wrong_clock_costs_few),
