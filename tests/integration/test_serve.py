@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 """`stackbeat serve`: profiles over HTTP, and the rights of its processes."""
 
+import errno
 import http.client
 import json
 import os
 import re
+import resource
+import select
 import signal
+import socket
 import ssl
 import subprocess
 import time
 
-from harness import (check, check_equal, check_within, pprof, run, start, temporary_directory, test,
+from harness import (check, check_equal, check_within, defer, pprof, run, start, temporary_directory, test,
                      wait_until, workload)
 
 STACKBEAT = "stackbeat"
@@ -153,6 +157,61 @@ def a_crash_of_the_http_process_loses_no_samples():
         check_equal(window.time_nanos + window.duration_nanos, following.time_nanos, "end of a window")
     samples = sum(window.total("samples") for window in windows)
     check(samples >= profile.total("samples") > 0, f"{samples} samples of {profile.total('samples')}")
+
+
+class HalfOpen:
+    """Clients that connect and send the beginning of a request. Those beyond the backlog wait for an answer to SYN."""
+
+    def __init__(self, count):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1000, count + 1000))
+        self.poll = select.epoll()
+        defer(self.poll.close)
+        self.established, self.clients = 0, {}
+        for _ in range(count):
+            client = socket.socket()
+            client.setblocking(False)
+            check_equal(client.connect_ex(("127.0.0.1", PORT)), errno.EINPROGRESS, "error of a client")
+            self.clients[client.fileno()] = client
+            self.poll.register(client, select.EPOLLOUT | select.EPOLLONESHOT)
+
+    def send(self):
+        for number, event in self.poll.poll(0):
+            if event & select.EPOLLOUT:
+                self.clients[number].send(b"GET /healthz HTTP/1.1\r\nHost: ")
+                self.established += 1
+
+    def close(self):
+        for client in self.clients.values():
+            client.close()
+
+
+@test
+def half_open_connections_lose_no_samples():
+    start("sh", "-c", BUSY)
+    server = Server("-F", 49)
+    clients = HalfOpen(10_000)
+
+    def has_windows():
+        clients.send()
+        return len(list(server.store.glob("*.pb.gz"))) >= 3
+
+    wait_until(has_windows, "windows")
+    # The kernel has a place for 4,096 that are not accepted yet.
+    check(clients.established > 4_000, f"{clients.established} connections")
+    # Each address has its own limit of connections.
+    local = http.client.HTTPConnection("localhost", timeout=TIMEOUT_S)
+    local.sock = socket.socket(socket.AF_UNIX)
+    local.sock.connect(str(server.socket))
+    local.request("GET", "/healthz")
+    check_equal(local.getresponse().status, 200, "status at the other address")
+    clients.close()
+    check_equal(server.stop(), "", "messages")
+    windows = sorted((pprof.Profile(path) for path in server.store.glob("*.pb.gz")),
+                     key=lambda window: window.time_nanos)
+    for window, following in zip(windows, windows[1:]):
+        check_equal(window.time_nanos + window.duration_nanos, following.time_nanos, "end of a window")
+    for window in windows:
+        check(window.total("samples") and "lost: 0" in window.comments, f"a window: {window.comments}")
 
 
 @test
