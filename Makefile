@@ -182,6 +182,9 @@ INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
 INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
 MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
 
+# Debug information of a module is read again whenever another address of it is to be symbolized.
+STRIP := strip --strip-debug
+
 # A staged installation (DESTDIR) runs depmod on the target machine.
 ifeq ($(DESTDIR),)
 DEPMOD := depmod -a $(KVERSION)
@@ -206,7 +209,7 @@ endif
 	$(Q)chmod 644 $(INSTALL_MAN)
 	$(Q)if [ -e $(MODULE) ]; then \
 		echo "  INSTALL	$(INSTALL_MODULE)"; \
-		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && $(DEPMOD); \
+		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && $(STRIP) $(INSTALL_MODULE) && $(DEPMOD); \
 	fi
 
 .PHONY: uninstall

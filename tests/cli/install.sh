@@ -52,9 +52,12 @@ a_module_that_is_asked_for_must_be_there() {
 
 a_module_that_is_built_is_installed() {
 	mkdir -p "$scratch/build/kmod/1.2.3-test"
-	echo module >"$scratch/build/kmod/1.2.3-test/stackbeat.ko"
+	echo 'int symbol;' | ${CC:-gcc} -g -c -x c -o "$scratch/build/kmod/1.2.3-test/stackbeat.ko" -
 	run install MODULE_INSTALL=1 || fail "$(cat "$scratch/log")"
 	expect "$module"$'\n'"$files"
+	# With its symbols, and without debug information.
+	nm "$root/${module#* }" | grep -q ' symbol$' || fail "$(nm "$root/${module#* }")"
+	! readelf -SW "$root/${module#* }" | grep -q debug_info || fail "it has debug information"
 }
 
 # Seen without doing it: it would be this machine's.

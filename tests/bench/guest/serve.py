@@ -86,10 +86,14 @@ class Server:
     """`stackbeat serve` in a control group of its own."""
 
     def __init__(self):
-        load()
-        # As packages have it: the server samples itself, too, and would read its debug information.
-        program = SCRATCH / "stackbeat"
+        # As packages have both: the server samples itself, and the module, and would read their debug information.
+        program, module = SCRATCH / "stackbeat", SCRATCH / "stackbeat.ko"
         run("strip", "-o", program, shutil.which("stackbeat"))
+        built = f"{os.environ['B']}/kmod/{os.uname().release}/stackbeat.ko"
+        run("strip", "--strip-debug", "-o", module, built)
+        for path in {built, run("modinfo", "-n", "stackbeat").strip()}:
+            run("mount", "--bind", module, path)
+        load()
         self.group = Group("serve")
         with open(SCRATCH / "serve.err", "wb") as err:
             self.process = self.group.start(program, "serve", "--store", STORE, "--listen",
