@@ -540,6 +540,11 @@ static void read_stat(const char *text, struct process *process)
 }
 
 /* Reads the state of a process, once per round of checks. */
+static bool has_no_process(uint32_t pid)
+{
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
 static const struct process *read_process(struct address_spaces *spaces, uint32_t pid, uint64_t now)
 {
 	struct process *process = &spaces->process;
@@ -550,11 +555,16 @@ static const struct process *read_process(struct address_spaces *spaces, uint32_
 	if (process->pid == pid && process->read_at == now)
 		return process;
 	*process = (struct process){.pid = pid, .read_at = now};
+	/* Most have ended, and a path takes longer to look up. */
+	if (!*spaces->root && has_no_process(pid)) {
+		process->ended = true;
+		return process;
+	}
 	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/stat", spaces->root, pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		/* /proc may hide the processes of others. */
-		process->ended = errno == ENOENT && kill((pid_t)pid, 0) && errno == ESRCH;
+		process->ended = errno == ENOENT && has_no_process(pid);
 		return process;
 	}
 	length = read(fd, text, sizeof(text) - 1);

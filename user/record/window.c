@@ -113,20 +113,49 @@ static uint32_t add_mapping(struct window *window, const struct profile_mapping 
 	return number;
 }
 
-static uint32_t add_location(struct window *window, const struct stack *stack, size_t i)
+static uint32_t segment_of(const struct stack *stack, size_t i)
 {
-	uint32_t segment = SEGMENT_KERNEL, perf_map = 0;
-	struct profile *profile = window->profile;
-	struct profile_mapping mapping = {0};
+	return i < stack->kernel_frames ? SEGMENT_KERNEL
+					: stack_segments(stack)[i - stack->kernel_frames];
+}
 
-	if (i >= stack->kernel_frames)
-		segment = stack_segments(stack)[i - stack->kernel_frames];
+static uint32_t mapping_of(struct window *window, const struct stack *stack, uint32_t segment)
+{
+	struct profile_mapping mapping = {0};
+	uint32_t perf_map = 0;
+
 	if (segment == SEGMENT_NONE)
-		return profile_location(profile, 0, stack->frames[i], NULL, 0);
+		return 0;
 	if (segment == SEGMENT_ANON)
 		perf_map = address_space_perf_map(stack->space);
 	mapping.source = segment_source(segment, perf_map);
-	return profile_location(profile, add_mapping(window, &mapping), stack->frames[i], NULL, 0);
+	return add_mapping(window, &mapping);
+}
+
+/* Adds the frames before `end`. */
+static void add_locations(struct window *window, const struct stack *stack, size_t end,
+			  uint32_t *locations)
+{
+	uint32_t segment = SEGMENT_NONE, mapping = 0;
+
+	for (size_t i = 0; i < end; i++) {
+		/* Callers are often in the same file. */
+		if (segment_of(stack, i) != segment) {
+			segment = segment_of(stack, i);
+			mapping = mapping_of(window, stack, segment);
+		}
+		locations[i] =
+			profile_location(window->profile, mapping, stack->frames[i], NULL, 0);
+	}
+}
+
+/* Adds the frame that has created the goroutine, which comes behind the stack. */
+static uint32_t add_creator(struct window *window, const struct stack *stack)
+{
+	const size_t i = (size_t)stack->kernel_frames + stack->user_frames;
+
+	return profile_location(window->profile, mapping_of(window, stack, segment_of(stack, i)),
+				stack->frames[i], NULL, 0);
 }
 
 /* Returns the path of the object that the last user frame is in; "": none, or unknown. */
@@ -165,10 +194,7 @@ static uint32_t add_labels(struct window *window, const struct labels *labels,
 	with_truncated.chosen |= LABEL_SET(LABEL_TRUNCATED);
 	label_values(&with_truncated, &stack->origin, &process, &values);
 	if (stack->has_go_creator)
-		label_set_go_creator(
-			&values.items[values.count++],
-			add_location(window, stack,
-				     (size_t)stack->kernel_frames + stack->user_frames));
+		label_set_go_creator(&values.items[values.count++], add_creator(window, stack));
 	return labels_intern(window->profile, values.items, values.count);
 }
 
@@ -196,8 +222,7 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	uint32_t locations[FRAMES_MAX];
 	int err;
 
-	for (size_t i = 0; i < depth; i++)
-		locations[i] = add_location(window, stack, i);
+	add_locations(window, stack, depth, locations);
 	profile_add(profile, profile_stack(profile, locations, depth),
 		    add_labels(window, labels, stack), values);
 	err = profile->error;

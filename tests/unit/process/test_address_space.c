@@ -2,6 +2,9 @@
 /* The table of address spaces. Mappings of one address space: test_mapping_history.c. */
 #include "process/address_space.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "process/mapping_history.h"
@@ -369,6 +372,26 @@ static void replaced_address_spaces_are_forgotten(void **state)
 	for (unsigned int i = 0; i < 100; i++, ms += 1000)
 		collect_garbage(ms, true);
 	assert_int_equal(address_space_pid(address_spaces_get(spaces, 999, 0)), pid);
+}
+
+/* Of this machine, whose /proc need not be read for one that has ended. */
+static void process_without_a_number_is_forgotten(void **state)
+{
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	address_spaces_free(spaces);
+	spaces = address_spaces_new("", mapped, NULL);
+	assert_non_null(spaces);
+	fake_space(spaces, 1, (uint32_t)pid, 1, "a");
+	add_space_with_start(2, (uint32_t)getppid(), INT64_MAX / 2);
+	for (uint64_t ms = 1000; ms < 5000; ms += 1000)
+		collect_garbage(ms, true);
+	assert_string_equal(address_space_comm(address_spaces_get(spaces, 1, 0)), "");
+	assert_int_equal(ended(), 1);
 }
 
 /* Its process has ended, also where that can't be looked up. */
@@ -758,6 +781,7 @@ int main(void)
 		TEST(mappings_resolve_to_segments),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
+		TEST(process_without_a_number_is_forgotten),
 		TEST(unannounced_address_spaces_are_forgotten),
 		TEST(places_of_forgotten_processes_are_used_again),
 		TEST(start_time_distinguishes_processes_of_the_same_id),
