@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "lib/clock.h"
@@ -95,4 +94,9 @@ int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_
 	pthread_join(thread, NULL);
 	free_call(call);
 	return 0;
+}
+
+bool timed_calls_blocked(void)
+{
+	return __atomic_load_n(&blocked, __ATOMIC_RELAXED);
 }

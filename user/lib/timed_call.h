@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_LIB_TIMED_CALL_H
 #define STACKBEAT_LIB_TIMED_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Calls that may be blocked at a time. Further ones are refused. */
@@ -14,5 +15,8 @@
  * `fn` ever returns.
  */
 int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout);
+
+/* Returns whether calls are blocked in this process, or were in its parent when it was forked. */
+bool timed_calls_blocked(void);
 
 #endif

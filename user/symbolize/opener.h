@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Opens the files of one job for its worker, which can't. An opener is a process with the rights of
- * the reader; it may hang on a file system, and is killed then. It parses nothing but the requests
- * of its worker (worker_protocol.h), which may be compromised: that gets the candidates of its job,
- * debug files of the archive, and regular ELF files by the rules of debuginfo/debug_paths.h. Of the
- * last, those that a file names must be readable by all users, or belong to the owner of that file,
- * if the owners are known (lib/regular_file.h).
+ * the reader, which serves workers one after another; it may hang on a file system, and is killed
+ * then. It parses nothing but the requests of its worker (worker_protocol.h), which may be
+ * compromised: that gets the candidates of its job, debug files of the archive, and regular ELF
+ * files by the rules of debuginfo/debug_paths.h. Of the last, those that a file names must be
+ * readable by all users, or belong to the owner of that file, if the owners are known
+ * (lib/regular_file.h).
  */
 #ifndef STACKBEAT_SYMBOLIZE_OPENER_H
 #define STACKBEAT_SYMBOLIZE_OPENER_H
@@ -33,7 +34,7 @@ struct opener {
 	volatile uint32_t *owner;
 };
 
-/* Serves requests until the worker closes the socket. */
+/* Serves requests until the worker closes the socket, which the caller closes. Keeps nothing. */
 void opener_serve(const struct opener *opener, int socket);
 
 /*

@@ -20,12 +20,17 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
+#include "lib/timed_call.h"
+#include "sandbox/fd_passing.h"
 #include "sandbox/fork_server.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
 
 #define PROCESSES_MAX 64u
+/* For each process, the opener of its worker, and one that may be busy with the worker before. */
+#define OPENERS_PER_PROCESS 2u
+#define OPENERS_MAX (OPENERS_PER_PROCESS * PROCESSES_MAX)
 /* So many addresses are worth parsing a file again in another worker. */
 #define SLICE_ADDRESSES_MIN 1000u
 #define READ_SIZE (256u << 10)
@@ -40,7 +45,7 @@
 #define TASK_BYTES ((size_t)1 << 20)
 #define ADDRESS_BYTES ((size_t)4 << 10)
 #define BATCH_BYTES ((size_t)512 << 20)
-#define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
+#define OWNERS_SIZE (sizeof(uint32_t) * OPENERS_PER_PROCESS * PROCESSES_MAX)
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
 #define LINE_BYTES 56u /* of memory for a line and its function */
 #define MS_PER_SECOND INT64_C(1000)
@@ -93,6 +98,13 @@ enum over_quota {
 	QUOTA_OF_OWNER,
 };
 
+/* An opener process, which serves workers one after another. */
+struct opener_process {
+	pid_t pid; /* 0: none */
+	int control; /* it gets its jobs there, and sends a byte when it is idle again */
+	bool is_kept; /* its worker has ended in order: once it is idle, it can serve another */
+};
+
 /* A running worker process, and its opener. */
 struct worker {
 	size_t job;
@@ -100,9 +112,8 @@ struct worker {
 	size_t slice_index;
 	size_t share;
 	int64_t started; /* ms */
-	unsigned int slot; /* in batch->owners_seen */
 	int lifeline; /* see sandbox/fork_server.h */
-	pid_t opener;
+	unsigned int opener; /* in batch->openers */
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
 	bool opened; /* it sent WORKER_OPENED */
@@ -135,10 +146,13 @@ struct batch {
 	size_t bytes; /* of strings and lines, received */
 	struct owner *owners;
 	size_t owner_count, owner_capacity;
-	/* Shared with the openers, which write the owner of their files; by the slot of the worker.
+	/*
+	 * Shared with the openers, which write the owner of their files; by the opener, as one that
+	 * is kept may still write.
 	 */
 	volatile uint32_t *owners_seen;
-	bool slots_used[PROCESSES_MAX];
+	struct opener_process openers[OPENERS_MAX];
+	unsigned int opener_count; /* one of each worker, and those that are kept */
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
 	unsigned int worker_max; /* less than `processes` after a start has failed */
@@ -179,39 +193,148 @@ static void report_problem(const struct batch *batch, size_t job, const char *te
 		batch->pool->options.problem(batch->pool->options.arg, batch->jobs[job].path, text);
 }
 
-/* Start */
+/* Openers */
 
-static unsigned int take_slot(struct batch *batch)
+static void close_fd(int fd)
 {
-	unsigned int slot = 0;
+	if (fd >= 0)
+		close(fd);
+}
 
-	while (batch->slots_used[slot])
-		slot++;
-	batch->slots_used[slot] = true;
-	batch->owners_seen[slot] = OWNER_UNKNOWN;
-	return slot;
+/* Kills an opener. It may hang in the kernel, and is reaped when it has ended. */
+static void kill_opener(struct batch *batch, struct opener_process *opener)
+{
+	pid_t pid = opener->pid;
+
+	close(opener->control);
+	*opener = (struct opener_process){0};
+	batch->opener_count--;
+	kill(pid, SIGKILL);
+	if (waitpid(pid, NULL, WNOHANG) == pid)
+		return;
+	/* Without memory, it stays a zombie until the end of this process. */
+	if (!array_reserve(&batch->killed_openers, &batch->killed_capacity, batch->killed_count, 1,
+			   sizeof(*batch->killed_openers)))
+		batch->killed_openers[batch->killed_count++] = pid;
+}
+
+/* Returns whether there were some. */
+static bool kill_kept_openers(struct batch *batch)
+{
+	unsigned int count = batch->opener_count;
+
+	for (unsigned int i = 0; i < OPENERS_MAX; i++) {
+		if (batch->openers[i].is_kept)
+			kill_opener(batch, &batch->openers[i]);
+	}
+	return batch->opener_count < count;
+}
+
+static void reap_openers(struct batch *batch)
+{
+	for (size_t i = batch->killed_count; i > 0; i--) {
+		if (waitpid(batch->killed_openers[i - 1], NULL, WNOHANG))
+			batch->killed_openers[i - 1] = batch->killed_openers[--batch->killed_count];
+	}
+}
+
+/*
+ * Closes, in an opener, what the pool has of the workers, with the one that is being started, and
+ * of the other openers: the opener may outlive them.
+ */
+static void close_pool_fds(const struct batch *batch)
+{
+	for (unsigned int i = 0; i <= batch->worker_count; i++) {
+		close_fd(batch->workers[i].fd);
+		close(batch->workers[i].lifeline);
+	}
+	for (unsigned int i = 0; i < OPENERS_MAX; i++) {
+		if (batch->openers[i].pid)
+			close(batch->openers[i].control);
+	}
+}
+
+/* Serves a worker, and those that follow. An opener with blocked calls would refuse files. */
+static void serve_workers(const struct batch *batch, const struct worker *worker, int socket,
+			  int control)
+{
+	const struct symbolize_options *options = &batch->pool->options;
+	struct opener opener = {
+		.paths = {options->directories, options->directory_count},
+		.archive = options->archive,
+		.owner = &batch->owners_seen[worker->opener],
+	};
+	size_t job = worker->job;
+
+	do {
+		opener.job = &batch->jobs[job];
+		opener_serve(&opener, socket);
+		close(socket);
+	} while (!timed_calls_blocked() && !send_fd(control, "", 1, -1) &&
+		 receive_fd(control, &job, sizeof(job), &socket) == sizeof(job) && socket >= 0);
 }
 
 /* Forks the opener of a worker. Returns 0 or a negative errno value. */
-static int start_opener(const struct batch *batch, struct worker *worker, int socket)
+static int fork_opener(struct batch *batch, struct worker *worker, int socket)
 {
-	const struct symbolize_options *options = &batch->pool->options;
-	const struct opener opener = {
-		.job = &batch->jobs[worker->job],
-		.paths = {options->directories, options->directory_count},
-		.archive = options->archive,
-		.owner = &batch->owners_seen[worker->slot],
-	};
-	pid_t parent = getpid();
+	pid_t parent = getpid(), pid;
+	int control[2], err;
 
-	worker->opener = fork();
-	if (worker->opener == 0) {
+	/* None of those that are kept is idle: they may hang. */
+	if (batch->opener_count == OPENERS_PER_PROCESS * batch->processes)
+		kill_kept_openers(batch);
+	for (worker->opener = 0; batch->openers[worker->opener].pid;)
+		worker->opener++;
+	batch->owners_seen[worker->opener] = OWNER_UNKNOWN;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control))
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
 		die_with_parent(parent);
-		opener_serve(&opener, socket);
+		close_pool_fds(batch);
+		close(control[0]);
+		serve_workers(batch, worker, socket, control[1]);
 		_exit(0);
 	}
-	return worker->opener < 0 ? -errno : 0;
+	err = pid < 0 ? -errno : 0;
+	close(control[1]);
+	if (err) {
+		close(control[0]);
+		return err;
+	}
+	batch->openers[worker->opener] = (struct opener_process){.pid = pid, .control = control[0]};
+	batch->opener_count++;
+	return 0;
 }
+
+/* Passes a worker to an opener that is idle. Does not wait. Returns whether there is one. */
+static bool reuse_opener(struct batch *batch, struct worker *worker, int socket)
+{
+	char idle;
+
+	for (unsigned int i = 0; i < OPENERS_MAX; i++) {
+		struct opener_process *opener = &batch->openers[i];
+		ssize_t got;
+
+		if (!opener->is_kept)
+			continue;
+		got = recv(opener->control, &idle, sizeof(idle), MSG_DONTWAIT);
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		batch->owners_seen[i] = OWNER_UNKNOWN;
+		if (got > 0 &&
+		    !send_fd(opener->control, &worker->job, sizeof(worker->job), socket)) {
+			opener->is_kept = false;
+			worker->opener = i;
+			return true;
+		}
+		/* It has died. */
+		kill_opener(batch, opener);
+	}
+	return false;
+}
+
+/* Start */
 
 struct start_fds {
 	int job;
@@ -219,12 +342,6 @@ struct start_fds {
 	int opener[2]; /* of the worker, of the opener */
 	int debuginfod; /* -1: none */
 };
-
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
 
 static int open_start_fds(const struct batch *batch, const struct worker_job *job,
 			  struct start_fds *fds)
@@ -244,7 +361,7 @@ static int open_start_fds(const struct batch *batch, const struct worker_job *jo
 	return 0;
 }
 
-static int start_processes(const struct batch *batch, struct worker *worker, struct start_fds *fds)
+static int start_processes(struct batch *batch, struct worker *worker, struct start_fds *fds)
 {
 	const int passed[] = {fds->job, fds->pipe[1], fds->opener[0], fds->debuginfod};
 	int err;
@@ -253,11 +370,13 @@ static int start_processes(const struct batch *batch, struct worker *worker, str
 						passed, fds->debuginfod >= 0 ? 4 : 3);
 	if (worker->lifeline < 0)
 		return worker->lifeline;
-	/* The opener must not inherit what the end of the worker has to close. */
-	close(fds->pipe[1]);
-	close(fds->opener[0]);
-	fds->pipe[1] = fds->opener[0] = -1;
-	err = start_opener(batch, worker, fds->opener[1]);
+	/* An opener must not inherit what the end of the worker has to close. */
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		close_fd(passed[i]);
+	fds->job = fds->pipe[1] = fds->opener[0] = fds->debuginfod = -1;
+	if (reuse_opener(batch, worker, fds->opener[1]))
+		return 0;
+	err = fork_opener(batch, worker, fds->opener[1]);
 	if (!err)
 		return 0;
 	sandbox_worker_kill(worker->lifeline);
@@ -289,11 +408,10 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 		free(worker->ranges);
 		return -ENOMEM;
 	}
-	worker->slot = take_slot(batch);
 	err = open_start_fds(batch, &job, &fds);
+	worker->fd = fds.pipe[0];
 	if (!err)
 		err = start_processes(batch, worker, &fds);
-	worker->fd = fds.pipe[0];
 	close_fd(fds.job);
 	close_fd(fds.pipe[1]);
 	close_fd(fds.opener[0]);
@@ -301,7 +419,6 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 	close_fd(fds.debuginfod);
 	if (err) {
 		close_fd(fds.pipe[0]);
-		batch->slots_used[worker->slot] = false;
 		free(worker->received);
 		free(worker->ranges);
 		return err;
@@ -331,27 +448,10 @@ static void report_failure(const struct batch *batch, const struct worker *worke
 	report_problem(batch, worker->job, error.text);
 }
 
-/* Kills an opener. It may hang in the kernel, and is reaped when it has ended. */
-static void kill_opener(struct batch *batch, pid_t opener)
-{
-	kill(opener, SIGKILL);
-	if (waitpid(opener, NULL, WNOHANG) == opener)
-		return;
-	/* Without memory, it stays a zombie until the end of this process. */
-	if (!array_reserve(&batch->killed_openers, &batch->killed_capacity, batch->killed_count, 1,
-			   sizeof(*batch->killed_openers)))
-		batch->killed_openers[batch->killed_count++] = opener;
-}
-
-static void reap_openers(struct batch *batch)
-{
-	for (size_t i = batch->killed_count; i > 0; i--) {
-		if (waitpid(batch->killed_openers[i - 1], NULL, WNOHANG))
-			batch->killed_openers[i - 1] = batch->killed_openers[--batch->killed_count];
-	}
-}
-
-/* Kills the processes of a worker, and removes it from the array; the last one takes its slot. */
+/*
+ * Kills the processes of a worker, but not an opener that is kept, and removes it from the array;
+ * the last one takes its slot.
+ */
 static void remove_worker(struct batch *batch, struct worker *worker)
 {
 	struct share *share = &batch->shares[worker->share];
@@ -361,8 +461,8 @@ static void remove_worker(struct batch *batch, struct worker *worker)
 	sandbox_worker_kill(worker->lifeline);
 	close(worker->lifeline);
 	close_fd(worker->fd);
-	kill_opener(batch, worker->opener);
-	batch->slots_used[worker->slot] = false;
+	if (!batch->openers[worker->opener].is_kept)
+		kill_opener(batch, &batch->openers[worker->opener]);
 	free(worker->buffer);
 	free(worker->strings);
 	free(worker->received);
@@ -372,11 +472,14 @@ static void remove_worker(struct batch *batch, struct worker *worker)
 }
 
 /*
- * No worker can be started now. If others run, what they have (descriptors, memory, processes) is
- * missing until one of them ends. Returns whether there are others.
+ * No worker can be started now. What openers that are kept and other workers have (descriptors,
+ * memory, processes) is missing: without such openers, the next start waits until a worker ends.
+ * Returns whether there are such openers or workers.
  */
 static bool await_end(struct batch *batch)
 {
+	if (kill_kept_openers(batch))
+		return true;
 	batch->worker_max = batch->worker_count;
 	return batch->worker_count > 0;
 }
@@ -388,6 +491,7 @@ static bool await_end(struct batch *batch)
 static void end_worker(struct batch *batch, struct worker *worker)
 {
 	if (worker->got_end && !worker->protocol_error) {
+		batch->openers[worker->opener].is_kept = true;
 		remove_worker(batch, worker);
 		return;
 	}
@@ -415,7 +519,7 @@ static void report_end(struct batch *batch, struct worker *worker, bool exited)
 
 	if (exited && !sandbox_worker_exited(worker->lifeline, &status))
 		return;
-	if (exited && status == WORKER_STATUS_UNKNOWN && batch->worker_count > 1 &&
+	if (exited && status == WORKER_STATUS_UNKNOWN && batch->opener_count > 1 &&
 	    !worker->protocol_error) {
 		repeat_slice(batch, worker);
 		return;
@@ -454,6 +558,7 @@ static void kill_workers(struct batch *batch)
 {
 	while (batch->worker_count > 0)
 		remove_worker(batch, &batch->workers[0]);
+	kill_kept_openers(batch);
 	for (size_t i = 0; i < batch->killed_count; i++)
 		wait_killed(batch->killed_openers[i]);
 	free(batch->killed_openers);
@@ -464,7 +569,7 @@ static void kill_workers(struct batch *batch)
 /* Returns the account of the owner of a worker's files; NULL: out of memory. */
 static struct owner *owner_of(struct batch *batch, const struct worker *worker)
 {
-	uint32_t uid = batch->owners_seen[worker->slot];
+	uint32_t uid = batch->owners_seen[worker->opener];
 
 	for (size_t i = 0; i < batch->owner_count; i++) {
 		if (batch->owners[i].uid == uid)

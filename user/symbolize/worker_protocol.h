@@ -30,11 +30,11 @@ struct worker_job {
 	size_t count;
 	/*
 	 * Opens the file number `candidate` (from 0) of those that may be the file, which must be a
-	 * regular one. The opener calls it; the worker takes the first file that has the build ID
-	 * of the job, or just the first one if that is "". Returns an fd; -ENOENT if there are no
-	 * more; or another negative errno value if this candidate can't be opened. `error` is ""
-	 * before; it may get a problem of one line, which is reported if no file was taken. NULL:
-	 * there is no file.
+	 * regular one. The opener calls it, maybe after those of other jobs: it must leave nothing
+	 * behind. The worker takes the first file that has the build ID of the job, or just the
+	 * first one if that is "". Returns an fd; -ENOENT if there are no more; or another negative
+	 * errno value if this candidate can't be opened. `error` is "" before; it may get a problem
+	 * of one line, which is reported if no file was taken. NULL: there is no file.
 	 */
 	int (*open)(void *arg, unsigned int candidate, struct error *error);
 	void *arg; /* of `open` */

@@ -67,8 +67,10 @@ static void blocked_calls_are_limited(void **state)
 		sem_init(&calls[i].may_return, 0, 0);
 		sem_init(&calls[i].dropped, 0, 0);
 	}
+	assert_false(timed_calls_blocked());
 	for (unsigned int i = 0; i < last; i++)
 		assert_int_equal(timed_call(block, drop, &calls[i], SHORTLY), -ETIMEDOUT);
+	assert_true(timed_calls_blocked());
 	assert_int_equal(timed_call(block, drop, &calls[last], SHORTLY), -EAGAIN);
 	assert_int_equal(calls[last].calls, 0);
 	for (unsigned int i = 0; i < last; i++) {

@@ -2110,6 +2110,12 @@ static void worker_that_cannot_be_forked_waits_for_others(void **state)
 	assert_int_equal(results[0].calls, 0);
 	assert_string_not_equal(results[0].problem, "");
 	assert_int_equal(results[1].calls, 1);
+	/* An opener that is kept for the next worker ends. */
+	forks->until_failure = 2;
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_int_equal(forks->until_failure, 0);
+	assert_int_equal(results[1].calls, 1);
+	assert_string_equal(results[1].problem, "");
 }
 
 static int return_error(void *arg, size_t job, size_t index, const struct source_line *lines,
