@@ -328,7 +328,7 @@ def targets(raws):
         yield ("4. reader with 10,000 stacks at 4,000 Hz, 1000 instructions a second (at most: perf)",
                *(mean(lambda row: row["instructions_per_s"] / 1e3, profiler)
                  for profiler in ("stackbeat", "perf")))
-    for name in ("serve-idle", "serve-day", "serve-busy"):
+    for name in ("serve-idle", "serve-busy"):
         if name in raws:
             rows = raws[name].rows
             yield f"7. server, {rows[0]['case']}, % of a CPU", statistics.fmean(map(share, rows)), 0.1
@@ -365,6 +365,6 @@ def tables(raws):
     add(table_of_slowdown, "slowdown")
     add(table_of_growth, *(f"growth-{axis}" for axis in GROWTH if axis != "CPUs"))
     add(table_of_cpus, *(f"cpus-{count}" for count in (1, 2, 4, 8)), together=True)
-    add(table_of_serve, "serve-idle", "serve-day", "serve-busy", together=True)
+    add(table_of_serve, "serve-idle", "serve-busy", together=True)
     add(table_of_fleet, "serve-fleet")
     return found
