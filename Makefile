@@ -184,6 +184,8 @@ MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
 
 # Debug information of a module is read again whenever another address of it is to be symbolized.
 STRIP := strip --strip-debug
+# Its signature is that of the whole file.
+IS_SIGNED := grep -aq '~Module signature appended~'
 
 # A staged installation (DESTDIR) runs depmod on the target machine.
 ifeq ($(DESTDIR),)
@@ -209,7 +211,8 @@ endif
 	$(Q)chmod 644 $(INSTALL_MAN)
 	$(Q)if [ -e $(MODULE) ]; then \
 		echo "  INSTALL	$(INSTALL_MODULE)"; \
-		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && $(STRIP) $(INSTALL_MODULE) && $(DEPMOD); \
+		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && \
+		{ $(IS_SIGNED) $(INSTALL_MODULE) || $(STRIP) $(INSTALL_MODULE); } && $(DEPMOD); \
 	fi
 
 .PHONY: uninstall

@@ -60,6 +60,12 @@ a_module_that_is_built_is_installed() {
 	! readelf -SW "$root/${module#* }" | grep -q debug_info || fail "it has debug information"
 }
 
+a_signed_module_is_installed_as_it_is() {
+	printf '~Module signature appended~\n' >>"$scratch/build/kmod/1.2.3-test/stackbeat.ko"
+	run install MODULE_INSTALL=1 || fail "$(cat "$scratch/log")"
+	cmp "$scratch/build/kmod/1.2.3-test/stackbeat.ko" "$root/${module#* }" || fail "it has changed"
+}
+
 # Seen without doing it: it would be this machine's.
 the_list_of_modules_is_made_where_they_run() {
 	run -n install DESTDIR= || fail "$(cat "$scratch/log")"
@@ -87,6 +93,7 @@ run_test install_puts_files_where_they_belong
 run_test the_installed_command_runs
 run_test a_module_that_is_asked_for_must_be_there
 run_test a_module_that_is_built_is_installed
+run_test a_signed_module_is_installed_as_it_is
 run_test the_list_of_modules_is_made_where_they_run
 run_test uninstall_leaves_what_is_not_its_own
 exit "$any_failed"
