@@ -64,8 +64,8 @@ struct reply {
 	int64_t start_ns, duration_ns; /* of the slice or the recording; since 1970 */
 	uint64_t samples;
 	/*
-	 * The file of the slice has the labels that are stored, and the comments of a window: a
-	 * slice that all its asks have cut for the store alone.
+	 * The file of the slice has the labels that are stored, and the comments of a window: all
+	 * asks that have cut the slice were for_store.
 	 */
 	uint32_t is_window;
 	struct sampler_counters counters; /* of REPLY_COUNTERS */

@@ -402,7 +402,7 @@ static void remove_other(const struct store *store, const char *text)
 struct content {
 	const struct profile *profile; /* NULL: `file` */
 	int file;
-	uint64_t bytes; /* about as many are written */
+	uint64_t bytes; /* of the file; of a profile, its memory, which is more than is written */
 	int64_t start_ns;
 };
 

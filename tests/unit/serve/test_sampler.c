@@ -688,6 +688,12 @@ static void cut_for_the_store(void)
 	drain();
 	expect_form(6, false);
 	fake.has_no_memory = false;
+	/* Another server learns it, too. */
+	ask(ASK_BEGIN, 1000);
+	drain();
+	expect_ready(1000, 0);
+	for (uint32_t i = 1; i <= 6; i++)
+		assert_int_equal(expect(REPLY_SLICE, true).is_window, i == 1 || i == 4);
 	config.has_store = false;
 	ask_for_store(7);
 	drain();
