@@ -120,7 +120,7 @@ def make_profile(samples, start=START):
         body += field(5, field(1, i) + field(2, string(name)) + field(3, string(name)))
     body += b"".join(field(6, text.encode()) for text in strings)
     body += field(9, start * 10**9) + field(10, 60 * 10**9)
-    body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000)
+    body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000) + field(14, string("cpu"))
     return gzip.compress(body)
 
 
@@ -200,8 +200,8 @@ def profiles_are_sent_as_they_are(scratch):
 
 
 def services_become_resources(scratch):
-    with Server() as server:
-        push("-q", "--to", "otlp-experimental", "--label", "zone=x", "--labels", "comm,pid", server.url,
+    with Server(answer=b"") as server:
+        push("-q", "--to", "otlp-experimental", "--label", "zone.name=x", "--labels", "comm,pid", server.url,
              write(scratch, SAMPLES))
     requests = {}
     for path, headers, body in server.requests:
@@ -211,11 +211,10 @@ def services_become_resources(scratch):
         requests[request.resource["service.name"]] = request
     check_equal(requests.keys(), TOTALS.keys(), "services")
     for service, request in requests.items():
-        check_equal(request.resource, {"service.name": service, "host.name": socket.gethostname(), "zone": "x"},
+        check_equal(request.resource, {"service.name": service, "host.name": socket.gethostname(), "zone.name": "x"},
                     "attributes of the resource")
         check_equal(request.scope[0], "stackbeat", "scope")
-        # The type of pprof's default comes first.
-        check_equal(sorted(request.types), [("cpu", "nanoseconds"), ("samples", "count")], "types")
+        check_equal(request.types, [("cpu", "nanoseconds"), ("samples", "count")], "types, the default one first")
         check_equal(request.windows, {(START * 10**9, 60 * 10**9)}, "windows")
         check_equal(request.periods, {(("cpu", "nanoseconds"), 10_000_000)}, "periods")
         found = sorted((sample.attributes["comm"], sample.functions, sample.values["samples"])
@@ -231,7 +230,7 @@ def answers_of_otlp_are_read(scratch):
     file = write(scratch, SAMPLES)
     rejection = field(1, field(1, 1) + field(2, b"no \x1b[31m room"))
     for status, answer, messages in ((200, b"", None), (200, field(1, field(2, b"a warning")), None),
-                                     (200, rejection, "the server has rejected profiles: no "),
+                                     (200, rejection, "the server has rejected 1 types of values of a profile: no "),
                                      (200, b"\xff", "no message of OTLP"),
                                      (400, field(1, 3) + field(2, b"too old"), "status 400: too old"),
                                      (400, b"\xff", "status 400\n")):
@@ -240,6 +239,13 @@ def answers_of_otlp_are_read(scratch):
         check((messages or "") in text, f"message for {status} {answer}: {text}")
         check("\x1b" not in text, text)
         check_equal(len(server.requests), 2, "requests")
+    # An error that is not said to pass is of this request, and an answer of another protocol is no answer.
+    for status, answer, requests, messages in ((500, b"", 2, "status 500"), (503, b"", 1, "status 503"),
+                                               (200, None, 1, "the answer is no message of OTLP")):
+        with Server(status, answer=answer) as server:
+            text = push("--to", "otlp-experimental", server.url, file, status=1)
+        check(messages in text, f"message for {status}: {text}")
+        check_equal(len(server.requests), requests, f"requests with status {status}")
 
 
 def chosen_labels_are_sent(scratch):

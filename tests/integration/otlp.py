@@ -14,9 +14,11 @@ def one(message, number, default=0):
     return message.get(number, [default])[-1]
 
 
-def value_of(any_value):
-    """A string, or a signed number of 64 bits."""
+def value_of(any_value, strings=()):
+    """A string, also one of the dictionary, or a signed number of 64 bits."""
     message = read_message(any_value)
+    if 8 in message:
+        return strings[message[8][-1]]
     return message[1][-1].decode() if 1 in message else read_numbers(message[3])[-1]
 
 
@@ -30,10 +32,12 @@ class Request:
         self.strings = [text.decode() for text in dictionary[5]]
         self.mappings, self.locations, self.functions, links, attributes, self.stacks = (
             [read_message(item) for item in dictionary[number]] for number in (1, 2, 3, 4, 6, 7))
-        for table in (self.mappings, self.locations, self.functions, links, attributes, self.stacks):
+        for table in (self.mappings, self.locations, self.functions, attributes, self.stacks):
             if table[0] != {} or self.strings[0] != "":
                 raise ValueError(f"item 0 is not empty: {table[0]}")
-        self.table = [("", 0)] + [(self.strings[one(attribute, 1)], value_of(one(attribute, 2)))
+        if links != [{1: [bytes(16)], 2: [bytes(8)]}]:
+            raise ValueError(f"links {links}")
+        self.table = [("", 0)] + [(self.strings[one(attribute, 1)], value_of(one(attribute, 2), self.strings))
                                   for attribute in attributes[1:]]
         self._read_resource(read_message(resource))
 

@@ -25,8 +25,6 @@
 #include "sandbox/capabilities.h"
 #include "sandbox/seccomp_filter.h"
 
-#define INSTANCE_LABEL "instance"
-#define SERVICE_LABEL "service_name"
 #define POLL_S 2 /* between two looks at the store */
 #define PAUSE_MAX_S 120 /* between two tries while the server is away */
 #define SPREAD_DEFAULT_S 30u
@@ -67,8 +65,8 @@ static const struct cli_option options[] = {
 	 "with --store: send each profile up to SEC seconds after its end, so that many machines do "
 	 "not send at once (default: 30)"},
 	{OPTION_LABEL, "label", "KEY=VALUE",
-	 "a label of each series; repeatable; instance is the name of this host unless it is given "
-	 "(\"instance=\": none)"},
+	 "a label of each series; repeatable; instance, in OTLP host.name, is the name of this host "
+	 "unless it is given (\"instance=\": none)"},
 	{OPTION_LABELS, "labels", "LIST",
 	 "labels of the samples to be pushed; servers make a series of each set of values (default: "
 	 "none)"},
@@ -116,21 +114,16 @@ struct arguments {
 
 /* Options */
 
-/* Adds KEY=VALUE, and writes to `text`. The value of the instance may be empty. */
+/* Adds KEY=VALUE, and writes to `text`. */
 static int add_label(struct arguments *arguments, char *text, struct error *error)
 {
 	char *value = strchr(text, '=');
 
 	if (arguments->push.label_count == PUSH_LABELS_MAX)
 		return error_set(error, EINVAL, "--label: more than %u", PUSH_LABELS_MAX);
-	if (!value || (!value[1] && strcmp(text, INSTANCE_LABEL "=")))
+	if (!value)
 		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
 	*value++ = '\0';
-	if (!push_label_is_valid(text))
-		return error_set(error, EINVAL,
-				 "--label: '%s' is not a name of letters, digits and _", text);
-	if (!strcmp(text, SERVICE_LABEL))
-		return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat", text);
 	for (size_t i = 0; i < arguments->push.label_count; i++) {
 		if (!strcmp(arguments->labels[i].name, text))
 			return error_set(error, EINVAL, "--label: '%s' is given twice", text);
@@ -139,21 +132,46 @@ static int add_label(struct arguments *arguments, char *text, struct error *erro
 	return 0;
 }
 
+/* The value of the host may be empty. */
+static int check_labels(const struct arguments *arguments, struct error *error)
+{
+	const enum push_form form = arguments->push.form;
+
+	if (form == PUSH_PPROF && arguments->push.label_count)
+		return error_set(error, EINVAL, "--label can't be combined with --to pprof");
+	for (size_t i = 0; i < arguments->push.label_count; i++) {
+		const struct push_label *label = &arguments->labels[i];
+
+		if (!*label->value && strcmp(label->name, push_host_label(form)))
+			return error_set(error, EINVAL, "--label: '%s=' is not KEY=VALUE",
+					 label->name);
+		if (!push_label_is_valid(form, label->name))
+			return error_set(error, EINVAL,
+					 "--label: '%s' is not a name of letters, digits and %s",
+					 label->name, form == PUSH_OTLP ? "_ or ." : "_");
+		if (!strcmp(label->name, push_service_label(form)))
+			return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat",
+					 label->name);
+	}
+	return 0;
+}
+
 /*
- * Adds `host` as the instance, or removes an empty one. With all labels in use, there is no
+ * Adds `host` as its label, or removes an empty one. With all labels in use, there is no
  * default.
  */
 static void complete_labels(struct arguments *arguments, const char *host)
 {
+	const char *name = push_host_label(arguments->push.form);
 	struct push_label *labels = arguments->labels;
 	size_t *count = &arguments->push.label_count, i = 0;
 
-	while (i < *count && strcmp(labels[i].name, INSTANCE_LABEL))
+	while (i < *count && strcmp(labels[i].name, name))
 		i++;
 	if (i < *count && !*labels[i].value)
 		labels[i] = labels[--*count];
 	else if (i == *count && *host && i < PUSH_LABELS_MAX)
-		labels[(*count)++] = (struct push_label){INSTANCE_LABEL, host};
+		labels[(*count)++] = (struct push_label){name, host};
 }
 
 static int parse_limit(char *value, struct arguments *arguments, struct error *error)
@@ -245,9 +263,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv, s
 		return error_set(error, EINVAL, "--spread needs --store");
 	if (arguments->http.key_file && !arguments->http.certificate_file)
 		return error_set(error, EINVAL, "--key needs --cert");
-	if (arguments->push.form == PUSH_PPROF && arguments->push.label_count)
-		return error_set(error, EINVAL, "--label can't be combined with --to pprof");
-	return 0;
+	return check_labels(arguments, error);
 }
 
 /* Signals are blocked, and end the work where it waits. */

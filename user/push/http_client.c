@@ -493,7 +493,7 @@ static void append_reason(struct error *error, const char *reply)
 	utf8_sanitize(error->text);
 }
 
-static bool is_protobuf(const struct http_client *client)
+static bool has_protobuf(const struct http_client *client)
 {
 	const char *type = NULL;
 
@@ -529,17 +529,21 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	}
 	client->library.easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
 	result = http_result_of_status(status);
+	if (request->errors_refuse && status >= 500 && status != 502 && status != 503 &&
+	    status != 504)
+		result = HTTP_REFUSED;
 	if (result != HTTP_ACCEPTED) {
 		error_set(error, EIO, "%s: status %ld", url, status);
-		if (!is_protobuf(client))
+		if (!has_protobuf(client))
 			append_reason(error, client->reply);
 	}
 	free(url);
 	return result;
 }
 
-const void *http_client_answer(const struct http_client *client, size_t *size)
+const void *http_client_answer(const struct http_client *client, size_t *size, bool *is_protobuf)
 {
-	*size = is_protobuf(client) ? client->reply_size : 0;
+	*size = client->reply_size;
+	*is_protobuf = has_protobuf(client);
 	return client->reply;
 }

@@ -34,6 +34,8 @@ struct http_request {
 	const char *type, *encoding; /* of the body; NULL: no encoding */
 	const void *body;
 	size_t size;
+	/* As in OTLP: statuses from 500 on refuse the request, but for 502, 503 and 504. */
+	bool errors_refuse;
 };
 
 struct http_client;
@@ -56,10 +58,10 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 				  struct error *error);
 
 /*
- * Returns the first bytes of the answer to the last request, up to HTTP_ANSWER_MAX, if that is a
- * message of protobuf; *size is their number, or 0. They stay until the next request.
+ * Returns the first bytes of the answer to the last request, up to HTTP_ANSWER_MAX; *size is their
+ * number. They stay until the next request. Sets *is_protobuf if that is their type.
  */
-const void *http_client_answer(const struct http_client *client, size_t *size);
+const void *http_client_answer(const struct http_client *client, size_t *size, bool *is_protobuf);
 
 /* Returns what an HTTP status means. */
 enum http_result http_result_of_status(long status);

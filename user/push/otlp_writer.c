@@ -2,6 +2,7 @@
 #include "push/otlp_writer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "lib/array.h"
 #include "lib/atomic_file.h"
 #include "lib/error.h"
+#include "lib/invariant.h"
 #include "lib/utf8.h"
 #include "otlp.pb-c.h"
 #include "pprof/gzip.h"
@@ -17,6 +19,8 @@
 
 #define SCOPE_NAME "stackbeat"
 #define SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with service_name */
+#define TRACE_ID_SIZE 16
+#define SPAN_ID_SIZE 8
 /* Of OpenTelemetry's semantic conventions. */
 #define BUILD_ID_KEY "process.executable.build_id.gnu"
 
@@ -32,6 +36,8 @@ struct writer {
 	const struct profile *profile;
 	struct message_buffer dictionary;
 	struct message_buffer *profiles; /* one for each value type, the default one first */
+	int32_t *build_ids; /* attributes, by string; 0: none yet */
+	size_t build_id_count;
 	int32_t *indices; /* with room for the longest stack and label set */
 	Stackbeat__Otlp__Line *lines, **line_table; /* for the location with most */
 };
@@ -62,6 +68,15 @@ static ProtobufCBinaryData as_bytes(const struct message_buffer *buffer)
 
 /* The dictionary: its tables have the items, and so the indices, of those of the profile. */
 
+static Stackbeat__Otlp__AnyValue string_value(uint32_t string)
+{
+	Stackbeat__Otlp__AnyValue value = STACKBEAT__OTLP__ANY_VALUE__INIT;
+
+	value.value_case = STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX;
+	value.string_value_strindex = (int32_t)string;
+	return value;
+}
+
 static void write_attribute(struct writer *writer, uint32_t key, uint32_t unit,
 			    Stackbeat__Otlp__AnyValue *value)
 {
@@ -84,12 +99,9 @@ static void write_labels(struct writer *writer)
 	write_attribute(writer, 0, 0, NULL);
 	for (size_t i = 1; i < profile->labels.count; i++) {
 		const struct profile_label *label = &profile->labels.items[i];
-		Stackbeat__Otlp__AnyValue value = STACKBEAT__OTLP__ANY_VALUE__INIT;
+		Stackbeat__Otlp__AnyValue value = string_value(label->text);
 
-		if (label->text) {
-			value.value_case = STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE;
-			value.string_value = (char *)profile_text(profile, label->text);
-		} else {
+		if (!label->text) {
 			value.value_case = STACKBEAT__OTLP__ANY_VALUE__VALUE_INT_VALUE;
 			value.int_value = label->number;
 		}
@@ -97,27 +109,37 @@ static void write_labels(struct writer *writer)
 	}
 }
 
-/* The build IDs are attributes behind the labels. */
+/*
+ * The build IDs are attributes behind the labels. Returns the index of that of a mapping, which is
+ * that of an equal one before.
+ */
+static int32_t write_build_id(struct writer *writer, uint32_t build_id)
+{
+	Stackbeat__Otlp__AnyValue value = string_value(build_id);
+	int32_t *attribute = &writer->build_ids[build_id];
+
+	if (!*attribute) {
+		*attribute = (int32_t)(writer->profile->labels.count + writer->build_id_count++);
+		/* The string behind those of the profile. */
+		write_attribute(writer, (uint32_t)writer->profile->strings.count, 0, &value);
+	}
+	return *attribute;
+}
+
 static void write_mappings(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
-	const uint32_t build_id_key = (uint32_t)profile->strings.count;
-	size_t attribute_count = profile->labels.count;
 
 	for (size_t i = 0; i < profile->mappings.count; i++) {
 		Stackbeat__Otlp__ProfilesDictionary part =
 			STACKBEAT__OTLP__PROFILES_DICTIONARY__INIT;
 		Stackbeat__Otlp__Mapping mapping = STACKBEAT__OTLP__MAPPING__INIT;
 		Stackbeat__Otlp__Mapping *mappings[] = {&mapping};
-		Stackbeat__Otlp__AnyValue build_id = STACKBEAT__OTLP__ANY_VALUE__INIT;
 		const struct profile_mapping *from = &profile->mappings.items[i];
-		int32_t attribute = (int32_t)attribute_count;
+		int32_t attribute;
 
 		if (from->build_id) {
-			build_id.value_case = STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE;
-			build_id.string_value = (char *)profile_text(profile, from->build_id);
-			write_attribute(writer, build_id_key, 0, &build_id);
-			attribute_count++;
+			attribute = write_build_id(writer, from->build_id);
 			mapping.attribute_indices = &attribute;
 			mapping.n_attribute_indices = 1;
 		}
@@ -218,8 +240,12 @@ static void write_string(struct writer *writer, const char *text)
 static void write_dictionary(struct writer *writer)
 {
 	Stackbeat__Otlp__ProfilesDictionary part = STACKBEAT__OTLP__PROFILES_DICTIONARY__INIT;
+	/* Of these lengths also without a value. */
+	static uint8_t zero_ids[TRACE_ID_SIZE];
 	Stackbeat__Otlp__Link link = STACKBEAT__OTLP__LINK__INIT, *links[] = {&link};
 
+	link.trace_id = (ProtobufCBinaryData){TRACE_ID_SIZE, zero_ids};
+	link.span_id = (ProtobufCBinaryData){SPAN_ID_SIZE, zero_ids};
 	write_labels(writer);
 	write_mappings(writer);
 	write_locations(writer);
@@ -230,7 +256,8 @@ static void write_dictionary(struct writer *writer)
 	write_part(&writer->dictionary, &part.base);
 	for (size_t i = 0; i < writer->profile->strings.count; i++)
 		write_string(writer, writer->profile->strings.items[i]);
-	write_string(writer, BUILD_ID_KEY);
+	if (writer->build_id_count)
+		write_string(writer, BUILD_ID_KEY);
 }
 
 /* Profiles */
@@ -242,6 +269,25 @@ static Stackbeat__Otlp__ValueType as_value_type(const struct profile_value_type 
 	type.type_strindex = (int32_t)from->type;
 	type.unit_strindex = (int32_t)from->unit;
 	return type;
+}
+
+/* Of labels with the same key, which pprof allows, the last one. */
+static size_t copy_labels(struct writer *writer, uint32_t label_set)
+{
+	const struct profile *profile = writer->profile;
+	const uint32_t *labels = profile_set_labels(profile, label_set);
+	size_t count = profile->label_sets.items[label_set].count, copied = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t other = i + 1;
+
+		while (other < count && profile->labels.items[labels[other]].key !=
+						profile->labels.items[labels[i]].key)
+			other++;
+		if (other == count)
+			writer->indices[copied++] = (int32_t)labels[i];
+	}
+	return copied;
 }
 
 static void write_samples(struct writer *writer, size_t type, struct message_buffer *buffer)
@@ -257,9 +303,7 @@ static void write_samples(struct writer *writer, size_t type, struct message_buf
 
 		sample.stack_index = (int32_t)from->stack;
 		sample.attribute_indices = writer->indices;
-		sample.n_attribute_indices =
-			copy_indices(writer, profile_set_labels(profile, from->label_set),
-				     profile->label_sets.items[from->label_set].count);
+		sample.n_attribute_indices = copy_labels(writer, from->label_set);
 		sample.values = &value;
 		sample.n_values = 1;
 		part.samples = samples;
@@ -278,8 +322,8 @@ static void write_profile(struct writer *writer, size_t type, struct message_buf
 	part.sample_type = &sample_type;
 	part.period_type = &period_type;
 	part.period = profile->period;
-	part.time_unix_nano = (uint64_t)profile->time_ns;
-	part.duration_nano = (uint64_t)profile->duration_ns;
+	part.time_unix_nano = (uint64_t)MAX(profile->time_ns, 0);
+	part.duration_nano = (uint64_t)MAX(profile->duration_ns, 0);
 	write_part(buffer, &part.base);
 	write_samples(writer, type, buffer);
 }
@@ -300,32 +344,6 @@ static void write_profiles(struct writer *writer)
 
 /* The request */
 
-static const char *attribute_key(const char *label)
-{
-	if (!strcmp(label, "service_name"))
-		return "service.name";
-	return strcmp(label, "instance") ? label : "host.name";
-}
-
-static int pack_request(const struct writer *writer, Stackbeat__Otlp__ResourceProfiles *source,
-			struct message_buffer *request)
-{
-	Stackbeat__Otlp__ExportProfilesServiceRequest message =
-		STACKBEAT__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
-	struct message_buffer buffer = {.base = {append_bytes}};
-	ProtobufCBinaryData bytes;
-
-	write_part(&buffer, &source->base);
-	bytes = as_bytes(&buffer);
-	message.resource_profiles = &bytes;
-	message.n_resource_profiles = 1;
-	message.dictionary = as_bytes(&writer->dictionary);
-	write_part(request, &message.base);
-	request->lacks_memory |= buffer.lacks_memory;
-	free(buffer.bytes);
-	return request->lacks_memory ? -ENOMEM : 0;
-}
-
 static int make_request(const struct writer *writer, const struct push_label *labels,
 			size_t label_count, struct message_buffer *request)
 {
@@ -338,18 +356,20 @@ static int make_request(const struct writer *writer, const struct push_label *la
 	Stackbeat__Otlp__KeyValue attributes[SERIES_LABELS_MAX],
 		*attribute_table[SERIES_LABELS_MAX];
 	Stackbeat__Otlp__AnyValue values[SERIES_LABELS_MAX];
+	Stackbeat__Otlp__ExportProfilesServiceRequest message =
+		STACKBEAT__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
+	Stackbeat__Otlp__ResourceProfiles *sources[] = {&source};
 	ProtobufCBinaryData *profiles = calloc(types + 1, sizeof(*profiles));
-	int err;
 
 	if (!profiles)
 		return -ENOMEM;
-	label_count = MIN(label_count, SERIES_LABELS_MAX);
+	invariant(label_count <= SERIES_LABELS_MAX);
 	for (size_t i = 0; i < label_count; i++) {
 		stackbeat__otlp__key_value__init(&attributes[i]);
 		stackbeat__otlp__any_value__init(&values[i]);
 		values[i].value_case = STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE;
 		values[i].string_value = (char *)labels[i].value;
-		attributes[i].key = (char *)attribute_key(labels[i].name);
+		attributes[i].key = (char *)labels[i].name;
 		attributes[i].value = &values[i];
 		attribute_table[i] = &attributes[i];
 	}
@@ -365,9 +385,12 @@ static int make_request(const struct writer *writer, const struct push_label *la
 	source.resource = &resource;
 	source.scope_profiles = scopes;
 	source.n_scope_profiles = 1;
-	err = pack_request(writer, &source, request);
+	message.resource_profiles = sources;
+	message.n_resource_profiles = 1;
+	message.dictionary = as_bytes(&writer->dictionary);
+	write_part(request, &message.base);
 	free(profiles);
-	return err;
+	return request->lacks_memory ? -ENOMEM : 0;
 }
 
 /* Memory */
@@ -380,10 +403,12 @@ static int writer_allocate(struct writer *writer)
 	for (size_t i = 0; i < profile->locations.count; i++)
 		lines = MAX(lines, profile->locations.items[i].line_count);
 	writer->profiles = calloc(profile->types.count + 1, sizeof(*writer->profiles));
+	writer->build_ids = calloc(profile->strings.count + 1, sizeof(*writer->build_ids));
 	writer->indices = calloc(profile_longest_sequence(profile), sizeof(*writer->indices));
 	writer->lines = calloc(lines, sizeof(*writer->lines));
 	writer->line_table = calloc(lines, sizeof(*writer->line_table));
-	if (!writer->profiles || !writer->indices || !writer->lines || !writer->line_table)
+	if (!writer->profiles || !writer->build_ids || !writer->indices || !writer->lines ||
+	    !writer->line_table)
 		return -ENOMEM;
 	writer->dictionary.base.append = append_bytes;
 	for (size_t i = 0; i < profile->types.count; i++)
@@ -410,6 +435,7 @@ static void writer_free(struct writer *writer)
 		free(writer->profiles[i].bytes);
 	free(writer->dictionary.bytes);
 	free(writer->profiles);
+	free(writer->build_ids);
 	free(writer->indices);
 	free(writer->lines);
 	free(writer->line_table);
@@ -463,10 +489,13 @@ static int read_response(const void *answer, size_t size, struct error *error)
 	int err = 0;
 
 	if (partial && partial->rejected_profiles > 0)
-		err = error_set(error, EREMOTEIO, "the server has rejected profiles: %s",
+		err = error_set(error, EREMOTEIO,
+				"the server has rejected %" PRId64
+				" types of values of a profile%s%s",
+				partial->rejected_profiles, *partial->error_message ? ": " : "",
 				partial->error_message);
 	else if (!response)
-		err = error_set(error, EREMOTEIO, "the answer of the server is no message of OTLP");
+		err = error_set(error, EREMOTEIO, "the answer is no message of OTLP");
 	if (response)
 		stackbeat__otlp__export_profiles_service_response__free_unpacked(response, NULL);
 	return err;

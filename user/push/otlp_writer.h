@@ -15,12 +15,11 @@ struct error;
 struct profile;
 
 /*
- * Writes the body of a request to export a profile to `fd`, an empty file, gzipped. `labels`
- * become attributes of the resource, service_name and instance by their names in OpenTelemetry's
- * conventions: service.name and host.name. Each value type becomes a profile, the default one
- * first. Labels of samples become attributes of them with the same key, and the build ID of a
- * mapping one of it. Comments are left out. Returns 0, or a negative errno value with a message in
- * `error`.
+ * Writes the body of a request to export a profile to `fd`, an empty file, gzipped. `labels`, up to
+ * PUSH_LABELS_MAX and that of the service, become attributes of the resource. Each value type
+ * becomes a profile, the default one first. Labels of samples become attributes of them with the
+ * same key, and the build ID of a mapping one of it. Comments are left out. Returns 0, or a
+ * negative errno value with a message in `error`.
  */
 int otlp_write_fd(const struct profile *profile, const struct push_label *labels,
 		  size_t label_count, int fd, struct error *error);

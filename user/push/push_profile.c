@@ -18,7 +18,6 @@
 #include "pprof/service.h"
 #include "push/otlp_writer.h"
 
-#define SERVICE_LABEL "service_name"
 /* The end of a gzip file has the size of the data modulo 2^32 (RFC 1952). */
 #define GZIP_SIZE_BYTES 4
 /* Halved until the profile is small enough. */
@@ -106,7 +105,10 @@ static int encode_within(const struct push_options *options, const struct series
 
 static struct series make_series(const struct push_options *options, const char *service)
 {
-	struct series series = {.labels = {{SERVICE_LABEL, service}}, .count = 1};
+	struct series series = {
+		.labels = {{push_service_label(options->form), service}},
+		.count = 1,
+	};
 
 	for (size_t i = 0; i < options->label_count && i < PUSH_LABELS_MAX; i++)
 		series.labels[series.count++] = options->labels[i];
@@ -119,8 +121,16 @@ static enum http_result read_answer(const struct http_client *client, enum http_
 {
 	struct error reason;
 	size_t size, used;
-	const void *answer = http_client_answer(client, &size);
+	bool is_protobuf;
+	const void *answer = http_client_answer(client, &size, &is_protobuf);
 
+	if (!is_protobuf) {
+		if (result != HTTP_ACCEPTED || !size)
+			return result;
+		/* Another server, or one in between: the profile is not known to be accepted. */
+		error_set(error, EBADMSG, "the answer is no message of OTLP");
+		return HTTP_UNAVAILABLE;
+	}
 	if (!otlp_read_answer(answer, size, result == HTTP_ACCEPTED, &reason))
 		return result;
 	if (result == HTTP_ACCEPTED) {

@@ -37,14 +37,25 @@ int push_form_parse(const char *name, enum push_form *form, struct error *error)
 			 name);
 }
 
-bool push_label_is_valid(const char *name)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-	static const char more[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+#define DIGITS "0123456789"
 
-	return *name && strchr(letters, *name) && !name[strspn(name, more)] &&
+bool push_label_is_valid(enum push_form form, const char *name)
+{
+	const char *more = form == PUSH_OTLP ? LETTERS DIGITS "." : LETTERS DIGITS;
+
+	return *name && strchr(LETTERS, *name) && !name[strspn(name, more)] &&
 	       strncmp(name, "__", 2);
+}
+
+const char *push_service_label(enum push_form form)
+{
+	return form == PUSH_OTLP ? "service.name" : "service_name";
+}
+
+const char *push_host_label(enum push_form form)
+{
+	return form == PUSH_OTLP ? "host.name" : "instance";
 }
 
 /* Base64 of RFC 4648, section 4. Returns a string, which the caller frees, or NULL. */
@@ -178,7 +189,8 @@ int push_request_make(struct push_request *request, enum push_form form,
 		      size_t size)
 {
 	*request = (struct push_request){
-		.http = {forms[form].path, forms[form].type, forms[form].encoding, NULL, size},
+		.http = {forms[form].path, forms[form].type, forms[form].encoding, NULL, size,
+			 form == PUSH_OTLP},
 	};
 	if (form == PUSH_PYROSCOPE || form == PUSH_PARCA)
 		return make_json(request, form, labels, label_count, profile, size);

@@ -38,9 +38,15 @@ struct push_request {
 /* Sets *form to the form called `name`. Returns 0 or -EINVAL with a message that lists them. */
 int push_form_parse(const char *name, enum push_form *form, struct error *error);
 
-/* Returns whether servers accept `name` as that of a label: [a-zA-Z_][a-zA-Z0-9_]*, without the
- * names that begin with "__", which are theirs. */
-bool push_label_is_valid(const char *name);
+/*
+ * Returns whether servers accept `name` as that of a label: [a-zA-Z_][a-zA-Z0-9_]*, in OTLP with
+ * dots behind the first letter, without the names that begin with "__", which are theirs.
+ */
+bool push_label_is_valid(enum push_form form, const char *name);
+
+/* Return the names of the labels of the service, and of the host. */
+const char *push_service_label(enum push_form form);
+const char *push_host_label(enum push_form form);
 
 /*
  * Makes the request for a gzipped profile, which has the labels already in the form PUSH_OTLP, and

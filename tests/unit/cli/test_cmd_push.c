@@ -354,6 +354,12 @@ static void options_are_parsed(void **state)
 	assert_string_equal(done.labels, "");
 	assert_int_equal(push("--label instance= --label a=b --label c=d ", "a"), STATUS_OK);
 	assert_string_equal(done.labels, "c=d a=b ");
+	/* The names of OpenTelemetry, in any order of the options. */
+	assert_int_equal(push("--label a.b=c --to otlp-experimental --label instance=d ", "a"),
+			 STATUS_OK);
+	assert_string_equal(done.labels, "a.b=c instance=d host.name=host ");
+	assert_int_equal(push("--to otlp-experimental --label host.name= ", "a"), STATUS_OK);
+	assert_string_equal(done.labels, "");
 	/* Options may follow arguments. */
 	memset(&done, 0, sizeof(done));
 	snprintf(line, sizeof(line), "push http://h:1 %s -q", in_sandbox("a"));
@@ -390,6 +396,14 @@ static void wrong_options_are_refused(void **state)
 	assert_usage("--label =a ", "b", "--label: '' is not a name of letters, digits and _");
 	assert_usage("--label service_name=x ", "a",
 		     "--label: 'service_name' is reserved by stackbeat");
+	assert_usage("--label a.b=1 ", "b",
+		     "--label: 'a.b' is not a name of letters, digits and _");
+	assert_usage("--to otlp-experimental --label a-b=1 ", "b",
+		     "--label: 'a-b' is not a name of letters, digits and _ or .");
+	assert_usage("--to otlp-experimental --label service.name=x ", "a",
+		     "--label: 'service.name' is reserved by stackbeat");
+	assert_usage("--to otlp-experimental --label instance= ", "a",
+		     "--label: 'instance=' is not KEY=VALUE");
 	assert_usage("--label a=1 --label b=2 --label b=3 ", "a", "--label: 'b' is given twice");
 	assert_usage("--label a=1 --label b=2 --label a=3 ", "a", "--label: 'a' is given twice");
 	assert_usage("--label instance= --label instance=a ", "a",

@@ -723,8 +723,8 @@ static void requests_are_posted(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
 		struct http_client *client = new_client(&(struct http_options){.url = urls[i].url});
-		const struct http_request request = {urls[i].path, "text/x", NULL, BODY "x",
-						     strlen(BODY)};
+		const struct http_request request = {urls[i].path, "text/x",     NULL,
+						     BODY "x",     strlen(BODY), false};
 
 		assert_int_equal(http_client_post(client, &request, &error), HTTP_ACCEPTED);
 		assert_string_equal(curl.url, urls[i].wanted);
@@ -769,6 +769,7 @@ static void answers_of_protobuf_are_kept(void **state)
 {
 	static const char *const others[] = {"application/x-proto", "text/html", NULL};
 	struct http_client *client = new_client(&(struct http_options){.url = URL});
+	bool is_protobuf;
 	size_t size;
 
 	(void)state;
@@ -777,21 +778,54 @@ static void answers_of_protobuf_are_kept(void **state)
 	curl.reply_type = "Application/X-Protobuf; charset=utf-8";
 	assert_int_equal(post(client), HTTP_REFUSED);
 	assert_string_equal(error.text, URL "/push: status 400");
-	assert_memory_equal(http_client_answer(client, &size), curl.reply, 2);
+	assert_memory_equal(http_client_answer(client, &size, &is_protobuf), curl.reply, 2);
 	assert_int_equal(size, 2);
+	assert_true(is_protobuf);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		curl.reply_type = others[i];
 		assert_int_equal(post(client), HTTP_REFUSED);
 		assert_non_null(strstr(error.text, "status 400: "));
-		(void)http_client_answer(client, &size);
-		assert_int_equal(size, 0);
+		assert_memory_equal(http_client_answer(client, &size, &is_protobuf), curl.reply, 2);
+		assert_int_equal(size, 2);
+		assert_false(is_protobuf);
+	}
+	free_client(client);
+}
+
+static void errors_can_refuse(void **state)
+{
+	static const struct {
+		long status;
+		enum http_result result, refusing;
+	} cases[] = {
+		{200, HTTP_ACCEPTED, HTTP_ACCEPTED},
+		{400, HTTP_REFUSED, HTTP_REFUSED},
+		{429, HTTP_UNAVAILABLE, HTTP_UNAVAILABLE},
+		{499, HTTP_REFUSED, HTTP_REFUSED},
+		{500, HTTP_UNAVAILABLE, HTTP_REFUSED},
+		{501, HTTP_UNAVAILABLE, HTTP_REFUSED},
+		{502, HTTP_UNAVAILABLE, HTTP_UNAVAILABLE},
+		{503, HTTP_UNAVAILABLE, HTTP_UNAVAILABLE},
+		{504, HTTP_UNAVAILABLE, HTTP_UNAVAILABLE},
+		{505, HTTP_UNAVAILABLE, HTTP_REFUSED},
+	};
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+	struct http_request request = request_of_body;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		curl.status = cases[i].status;
+		request.errors_refuse = false;
+		assert_int_equal(http_client_post(client, &request, &error), cases[i].result);
+		request.errors_refuse = true;
+		assert_int_equal(http_client_post(client, &request, &error), cases[i].refusing);
 	}
 	free_client(client);
 }
 
 static void bodies_can_have_an_encoding(void **state)
 {
-	const struct http_request request = {"/p", "text/x", "gzip", BODY, strlen(BODY)};
+	const struct http_request request = {"/p", "text/x", "gzip", BODY, strlen(BODY), false};
 	struct http_client *client = new_client(&(struct http_options){.url = URL});
 
 	(void)state;
@@ -946,6 +980,7 @@ int main(void)
 		TEST(requests_are_posted),
 		TEST(answers_of_protobuf_are_kept),
 		TEST(bodies_can_have_an_encoding),
+		TEST(errors_can_refuse),
 		TEST(statuses_have_results),
 		TEST(long_reasons_lose_their_middle),
 		TEST(reasons_are_messages_of_json),

@@ -64,12 +64,9 @@ static void read_request(struct request *request, int fd)
 		stackbeat__otlp__export_profiles_service_request__unpack(NULL, size, bytes);
 	assert_non_null(request->message);
 	assert_int_equal(request->message->n_resource_profiles, 1);
-	request->source = stackbeat__otlp__resource_profiles__unpack(
-		NULL, request->message->resource_profiles[0].len,
-		request->message->resource_profiles[0].data);
+	request->source = request->message->resource_profiles[0];
 	request->dictionary = stackbeat__otlp__profiles_dictionary__unpack(
 		NULL, request->message->dictionary.len, request->message->dictionary.data);
-	assert_non_null(request->source);
 	assert_non_null(request->dictionary);
 	assert_int_equal(request->source->n_scope_profiles, 1);
 	scope = request->source->scope_profiles[0];
@@ -90,7 +87,6 @@ static void free_request(struct request *request)
 	for (size_t i = 0; i < request->profile_count; i++)
 		stackbeat__otlp__profile__free_unpacked(request->profiles[i], NULL);
 	stackbeat__otlp__profiles_dictionary__free_unpacked(request->dictionary, NULL);
-	stackbeat__otlp__resource_profiles__free_unpacked(request->source, NULL);
 	stackbeat__otlp__export_profiles_service_request__free_unpacked(request->message, NULL);
 }
 
@@ -125,9 +121,9 @@ static void expect_attribute(const struct request *request, const struct profile
 	expect_text(request, attribute->unit_strindex, profile, wanted->unit);
 	if (wanted->text) {
 		assert_int_equal(attribute->value->value_case,
-				 STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE);
-		assert_string_equal(attribute->value->string_value,
-				    profile_text(profile, wanted->text));
+				 STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX);
+		expect_text(request, attribute->value->string_value_strindex, profile,
+			    wanted->text);
 	} else {
 		assert_int_equal(attribute->value->value_case,
 				 STACKBEAT__OTLP__ANY_VALUE__VALUE_INT_VALUE);
@@ -218,17 +214,22 @@ static void expect_mappings(const struct request *request, const struct profile 
 		build_id = dictionary->attribute_table[found->attribute_indices[0]];
 		assert_string_equal(dictionary->string_table[build_id->key_strindex],
 				    "process.executable.build_id.gnu");
-		assert_string_equal(build_id->value->string_value,
-				    profile_text(profile, wanted->build_id));
+		expect_text(request, build_id->value->string_value_strindex, profile,
+			    wanted->build_id);
 	}
 }
 
 /* Item 0 of a table stands for none. */
 static void expect_empty_items(const Stackbeat__Otlp__ProfilesDictionary *dictionary)
 {
+	static const uint8_t zero[16];
+
 	assert_string_equal(dictionary->string_table[0], "");
 	assert_int_equal(dictionary->n_link_table, 1);
-	assert_int_equal(stackbeat__otlp__link__get_packed_size(dictionary->link_table[0]), 0);
+	assert_int_equal(dictionary->link_table[0]->trace_id.len, sizeof(zero));
+	assert_memory_equal(dictionary->link_table[0]->trace_id.data, zero, sizeof(zero));
+	assert_int_equal(dictionary->link_table[0]->span_id.len, 8);
+	assert_memory_equal(dictionary->link_table[0]->span_id.data, zero, 8);
 	assert_int_equal(stackbeat__otlp__mapping__get_packed_size(dictionary->mapping_table[0]),
 			 0);
 	assert_int_equal(stackbeat__otlp__location__get_packed_size(dictionary->location_table[0]),
@@ -277,10 +278,8 @@ static void empty_profile_is_written(void **state)
 
 static void labels_become_attributes_of_the_resource(void **state)
 {
-	static const char *const keys[] = {"service.name", "host.name", "zone"};
 	static const struct push_label labels[] = {
-		{"service_name", "<a>"}, {"instance", "b"}, {"zone", ""}};
-	struct push_label many[PUSH_LABELS_MAX + 2];
+		{"service.name", "<a>"}, {"host.name", "b"}, {"zone", ""}};
 	struct profile *profile = example_profile();
 	struct request request = write_request(profile, labels, 3);
 
@@ -289,16 +288,62 @@ static void labels_become_attributes_of_the_resource(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		const Stackbeat__Otlp__KeyValue *found = request.source->resource->attributes[i];
 
-		assert_string_equal(found->key, keys[i]);
+		assert_string_equal(found->key, labels[i].name);
 		assert_int_equal(found->value->value_case,
 				 STACKBEAT__OTLP__ANY_VALUE__VALUE_STRING_VALUE);
 		assert_string_equal(found->value->string_value, labels[i].value);
 	}
 	free_request(&request);
-	for (size_t i = 0; i < PUSH_LABELS_MAX + 2; i++)
-		many[i] = labels[2];
-	request = write_request(profile, many, PUSH_LABELS_MAX + 2);
-	assert_int_equal(request.source->resource->n_attributes, PUSH_LABELS_MAX + 1);
+	profile_free(profile);
+}
+
+/* Copies of a file have one attribute; without a file, there is not even its key. */
+static void build_ids_are_written_once(void **state)
+{
+	struct profile *profile = empty_profile();
+	const Stackbeat__Otlp__ProfilesDictionary *dictionary;
+	struct request request = write_request(profile, NULL, 0);
+
+	(void)state;
+	dictionary = request.dictionary;
+	assert_int_equal(dictionary->n_attribute_table, 1);
+	assert_int_equal(dictionary->n_string_table, profile->strings.count);
+	free_request(&request);
+	example_mapping(profile, 0x1000, 0x2000, 0, "/a", "aabb");
+	example_mapping(profile, 0x1000, 0x2000, 0, "/b", "ccdd");
+	example_mapping(profile, 0x3000, 0x4000, 0, "/c", "aabb");
+	request = write_request(profile, NULL, 0);
+	dictionary = request.dictionary;
+	expect_mappings(&request, profile);
+	assert_int_equal(dictionary->n_attribute_table, 3);
+	assert_int_equal(dictionary->mapping_table[1]->attribute_indices[0],
+			 dictionary->mapping_table[3]->attribute_indices[0]);
+	free_request(&request);
+	profile_free(profile);
+}
+
+/* As pprof may have it: times before 1970, and two labels with one key. */
+static void other_profiles_are_written_by_the_rules(void **state)
+{
+	const int64_t values[] = {1, 1};
+	struct profile *profile = empty_profile();
+	const uint32_t labels[] = {example_label(profile, "a", "x"),
+				   example_label(profile, "b", "y"),
+				   example_label(profile, "a", "z")};
+	struct request request;
+
+	(void)state;
+	profile_add(profile, 0, profile_label_set(profile, labels, 3), values);
+	profile->time_ns = -5;
+	profile->duration_ns = -7;
+	request = write_request(profile, NULL, 0);
+	assert_true(request.profiles[0]->time_unix_nano == 0);
+	assert_true(request.profiles[0]->duration_nano == 0);
+	assert_int_equal(request.profiles[0]->samples[0]->n_attribute_indices, 2);
+	expect_attribute(&request, profile, request.profiles[0]->samples[0]->attribute_indices[0],
+			 labels[1]);
+	expect_attribute(&request, profile, request.profiles[0]->samples[0]->attribute_indices[1],
+			 labels[2]);
 	free_request(&request);
 	profile_free(profile);
 }
@@ -351,10 +396,13 @@ static void answers_are_read(void **state)
 		{"", 0, true, NULL},
 		{"\x0a\x03\x12\x01x", 5, true, NULL},
 		{"\x0a\x02\x08\x00", 4, true, NULL},
-		{"\x0a\x05\x08\x01\x12\x01x", 7, true, "the server has rejected profiles: x"},
-		{"\x0a\x02\x08\x01", 4, true, "the server has rejected profiles: "},
-		{"\x0a\x05\x08\x01\x12\x01\x1b", 7, true, "the server has rejected profiles: "},
-		{"\x0a\x05\x08\x01", 4, true, "the answer of the server is no message of OTLP"},
+		{"\x0a\x05\x08\x01\x12\x01x", 7, true,
+		 "the server has rejected 1 types of values of a profile: x"},
+		{"\x0a\x02\x08\x01", 4, true,
+		 "the server has rejected 1 types of values of a profile"},
+		{"\x0a\x05\x08\x01\x12\x01\x1b", 7, true,
+		 "the server has rejected 1 types of values of a profile: "},
+		{"\x0a\x05\x08\x01", 4, true, "the answer is no message of OTLP"},
 		{"", 0, false, NULL},
 		{"\x08\x03", 2, false, NULL},
 		{"\x08\x03\x12\x01y", 5, false, "y"},
@@ -381,6 +429,8 @@ int main(void)
 		cmocka_unit_test(all_parts_of_a_profile_are_written),
 		cmocka_unit_test(empty_profile_is_written),
 		cmocka_unit_test(labels_become_attributes_of_the_resource),
+		cmocka_unit_test(build_ids_are_written_once),
+		cmocka_unit_test(other_profiles_are_written_by_the_rules),
 		cmocka_unit_test(lack_of_memory_is_an_error),
 		cmocka_unit_test(failed_write_is_an_error),
 		cmocka_unit_test(answers_are_read),

@@ -23,7 +23,7 @@
 #include "pprof/service.h"
 #include "sample_profile.h"
 
-#define REQUESTS_MAX 6
+#define REQUESTS_MAX 8
 #define STACKS 8u
 #define REASON "not today"
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -67,10 +67,12 @@ enum http_result http_client_post(struct http_client *got, const struct http_req
 
 /* The body of all answers. */
 static const char *answer;
+static bool answer_is_protobuf;
 
-const void *http_client_answer(const struct http_client *got, size_t *size)
+const void *http_client_answer(const struct http_client *got, size_t *size, bool *is_protobuf)
 {
 	assert_ptr_equal(got, client);
+	*is_protobuf = answer_is_protobuf;
 	*size = strlen(answer);
 	return answer;
 }
@@ -156,6 +158,7 @@ static int set_up(void **state)
 	memset(&error, 0, sizeof(error));
 	memset(answers, HTTP_ACCEPTED, sizeof(answers));
 	answer = "";
+	answer_is_protobuf = true;
 	done = 0;
 	return 0;
 }
@@ -326,15 +329,27 @@ static void answers_of_otlp_are_read(void **state)
 	done = 1;
 	answer = rejection;
 	assert_int_equal(push(profile), HTTP_REFUSED);
-	assert_string_equal(error.text, "the server has rejected profiles: x");
+	assert_string_equal(error.text,
+			    "the server has rejected 1 types of values of a profile: x");
 	assert_int_equal(counts.refused, 1);
 	assert_int_equal(counts.requests, 2);
 	done = 1;
 	answer = reason;
-	answers[3] = HTTP_UNAVAILABLE;
+	answers[3] = answers[4] = HTTP_UNAVAILABLE;
 	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
 	assert_string_equal(error.text, REASON " 4: y");
 	assert_int_equal(done, 1);
+	/* Another server is in between. */
+	answer_is_protobuf = false;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, REASON " 5");
+	answers[5] = HTTP_ACCEPTED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, "the answer is no message of OTLP");
+	assert_int_equal(done, 1);
+	answer = "";
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	done = 1;
 	/* Other servers answer what they like. */
 	options.form = PUSH_PPROF;
 	answer = rejection;

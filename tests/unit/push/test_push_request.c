@@ -40,6 +40,34 @@ static void test_bodies(void **state)
 	      "\"process_cpu\"},{\"name\":\"service_name\",\"value\":\"a \\\"b\\\"/c\"}]},"
 	      "\"samples\":[{\"rawProfile\":\"Zm9vYmFy\"}]}]}");
 	check(PUSH_PPROF, labels, 2, "foobar", "", "foobar");
+	check(PUSH_OTLP, labels, 2, "foobar", "/v1development/profiles", "foobar");
+}
+
+static void test_headers(void **state)
+{
+	static const struct {
+		enum push_form form;
+		const char *type, *encoding;
+		bool errors_refuse;
+	} forms[] = {
+		{PUSH_PYROSCOPE, "application/json", NULL, false},
+		{PUSH_PARCA, "application/json", NULL, false},
+		{PUSH_PPROF, "application/octet-stream", NULL, false},
+		{PUSH_OTLP, "application/x-protobuf", "gzip", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct push_request request;
+
+		assert_int_equal(push_request_make(&request, forms[i].form, NULL, 0, "a", 1), 0);
+		assert_string_equal(request.http.type, forms[i].type);
+		assert_int_equal(!request.http.encoding, !forms[i].encoding);
+		if (forms[i].encoding)
+			assert_string_equal(request.http.encoding, forms[i].encoding);
+		assert_int_equal(request.http.errors_refuse, forms[i].errors_refuse);
+		free(request.body);
+	}
 }
 
 /* The test vectors of RFC 4648, section 10, and each digit. */
@@ -74,15 +102,22 @@ static void test_base64(void **state)
 
 static void test_names_of_labels(void **state)
 {
+	static const char *const good[] = {"a", "_aZ09_", "_"};
+	static const char *const bad[] = {"", "__name__", "9a", "a-b", "a ", "\xc3\xa4", ".a"};
+
 	(void)state;
-	assert_true(push_label_is_valid("a"));
-	assert_true(push_label_is_valid("_aZ09_"));
-	assert_false(push_label_is_valid(""));
-	assert_false(push_label_is_valid("__name__"));
-	assert_false(push_label_is_valid("9a"));
-	assert_false(push_label_is_valid("a-b"));
-	assert_false(push_label_is_valid("a "));
-	assert_false(push_label_is_valid("\xc3\xa4"));
+	for (int form = PUSH_PYROSCOPE; form <= PUSH_OTLP; form++) {
+		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+			assert_true(push_label_is_valid((enum push_form)form, good[i]));
+		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+			assert_false(push_label_is_valid((enum push_form)form, bad[i]));
+		assert_int_equal(push_label_is_valid((enum push_form)form, "a.b0"),
+				 form == PUSH_OTLP);
+	}
+	assert_string_equal(push_service_label(PUSH_PARCA), "service_name");
+	assert_string_equal(push_host_label(PUSH_PYROSCOPE), "instance");
+	assert_string_equal(push_service_label(PUSH_OTLP), "service.name");
+	assert_string_equal(push_host_label(PUSH_OTLP), "host.name");
 }
 
 static void test_meaning_of_statuses(void **state)
@@ -163,6 +198,10 @@ static void test_forms(void **state)
 	assert_int_equal(form, PUSH_PARCA);
 	assert_int_equal(push_form_parse("pprof", &form, &error), 0);
 	assert_int_equal(form, PUSH_PPROF);
+	assert_int_equal(push_form_parse("otlp-experimental", &form, &error), 0);
+	assert_int_equal(form, PUSH_OTLP);
+	assert_int_equal(push_form_parse("otlp", &form, &error), -EINVAL);
+	assert_int_equal(push_form_parse("pprof", &form, &error), 0);
 	assert_int_equal(push_form_parse("", &form, &error), -EINVAL);
 	assert_int_equal(push_form_parse("pprofs", &form, &error), -EINVAL);
 	assert_int_equal(form, PUSH_PPROF);
@@ -172,6 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_base64),
 		cmocka_unit_test(test_names_of_labels),
 		cmocka_unit_test(test_meaning_of_statuses),
