@@ -295,7 +295,7 @@ static void slices_become_a_window(void **state)
 
 static bool has_file(const char *name, const void *bytes, size_t size)
 {
-	int file = open(in_sandbox(name), O_RDONLY | O_CLOEXEC);
+	int file = open(in_sandbox("%s", name), O_RDONLY | O_CLOEXEC);
 	size_t found_size = 0;
 	bool is_equal;
 	char *found;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
 module stackbeat/collector
 
 go 1.26.0
