@@ -280,9 +280,10 @@ def table_of_serve(raws):
                            max(row["peak_mib"] for row in rows), rows[-1]["minutes"] / 60])
     table.notes = [
         "`stackbeat serve` with defaults, after its first window, in a guest with two CPUs. % of a CPU: of one that "
-        "executes 3,000 million instructions a second; most: in a step of 15 minutes (idle), of an hour (the "
-        "services) and of a minute (busy). MiB: the proportional set size; the peak is that of the control group, "
-        "with files in the page cache.",
+        "executes 3,000 million instructions a second; most: in a step of an hour (idle) and of a minute (busy). MiB: "
+        "the proportional set size; the peak is that of the control group, with files in the page cache. No package "
+        "of debug information is installed, and the command and the module have none: lines of files that have "
+        "some would be read again for each new address.",
         "For comparison, the README of the OpenTelemetry eBPF profiler (November 2026): \"1% CPU and 250MB memory are "
         "our upper limits in testing and the agent typically manages to stay way below that\". No figure of "
         "parca-agent's authors was found."]

@@ -241,7 +241,7 @@ def answers_of_otlp_are_read(scratch):
         check_equal(len(server.requests), 2, "requests")
     # An error that is not said to pass is of this request, and an answer of another protocol is no answer.
     for status, answer, requests, messages in ((500, b"", 2, "status 500"), (503, b"", 1, "status 503"),
-                                               (200, None, 1, "the answer is no message of OTLP")):
+                                               (200, None, 2, "the answer is no message of OTLP")):
         with Server(status, answer=answer) as server:
             text = push("--to", "otlp-experimental", server.url, file, status=1)
         check(messages in text, f"message for {status}: {text}")

@@ -65,8 +65,8 @@ static const struct cli_option options[] = {
 	 "with --store: send each profile up to SEC seconds after its end, so that many machines do "
 	 "not send at once (default: 30)"},
 	{OPTION_LABEL, "label", "KEY=VALUE",
-	 "a label of each series; repeatable; instance, in OTLP host.name, is the name of this host "
-	 "unless it is given (\"instance=\": none)"},
+	 "a label of each series; repeatable; instance is the name of this host unless it is given "
+	 "(\"instance=\": none); in OTLP it is host.name"},
 	{OPTION_LABELS, "labels", "LIST",
 	 "labels of the samples to be pushed; servers make a series of each set of values (default: "
 	 "none)"},

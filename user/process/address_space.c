@@ -539,12 +539,12 @@ static void read_stat(const char *text, struct process *process)
 		process->start = strtoull(at, NULL, 10);
 }
 
-/* Reads the state of a process, once per round of checks. */
 static bool has_no_process(uint32_t pid)
 {
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
+/* Reads the state of a process, once per round of checks. */
 static const struct process *read_process(struct address_spaces *spaces, uint32_t pid, uint64_t now)
 {
 	struct process *process = &spaces->process;

@@ -18,7 +18,7 @@
 #include "pprof/profile.h"
 
 #define SCOPE_NAME "stackbeat"
-#define SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with service_name */
+#define SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with the service */
 #define TRACE_ID_SIZE 16
 #define SPAN_ID_SIZE 8
 /* Of OpenTelemetry's semantic conventions. */

@@ -127,9 +127,9 @@ static enum http_result read_answer(const struct http_client *client, enum http_
 	if (!is_protobuf) {
 		if (result != HTTP_ACCEPTED || !size)
 			return result;
-		/* Another server, or one in between: the profile is not known to be accepted. */
+		/* Of another server, or one in between, which may have accepted the profile. */
 		error_set(error, EBADMSG, "the answer is no message of OTLP");
-		return HTTP_UNAVAILABLE;
+		return HTTP_REFUSED;
 	}
 	if (!otlp_read_answer(answer, size, result == HTTP_ACCEPTED, &reason))
 		return result;

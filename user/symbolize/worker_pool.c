@@ -238,6 +238,14 @@ static void reap_openers(struct batch *batch)
 	}
 }
 
+/* Waits for those that were killed, but not for ever: they may hang in the kernel. */
+static void wait_for_openers(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->killed_count; i++)
+		wait_killed(batch->killed_openers[i]);
+	batch->killed_count = 0;
+}
+
 /*
  * Closes, in an opener, what the pool has of the workers, with the one that is being started, and
  * of the other openers: the opener may outlive them.
@@ -478,8 +486,12 @@ static void remove_worker(struct batch *batch, struct worker *worker)
  */
 static bool await_end(struct batch *batch)
 {
-	if (kill_kept_openers(batch))
+	if (kill_kept_openers(batch)) {
+		/* With other workers, a start that fails again waits for one of them. */
+		if (!batch->worker_count)
+			wait_for_openers(batch);
 		return true;
+	}
 	batch->worker_max = batch->worker_count;
 	return batch->worker_count > 0;
 }
@@ -559,8 +571,7 @@ static void kill_workers(struct batch *batch)
 	while (batch->worker_count > 0)
 		remove_worker(batch, &batch->workers[0]);
 	kill_kept_openers(batch);
-	for (size_t i = 0; i < batch->killed_count; i++)
-		wait_killed(batch->killed_openers[i]);
+	wait_for_openers(batch);
 	free(batch->killed_openers);
 }
 
