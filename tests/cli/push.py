@@ -230,7 +230,7 @@ def answers_of_otlp_are_read(scratch):
     file = write(scratch, SAMPLES)
     rejection = field(1, field(1, 1) + field(2, b"no \x1b[31m room"))
     for status, answer, messages in ((200, b"", None), (200, field(1, field(2, b"a warning")), None),
-                                     (200, rejection, "the server has rejected 1 types of values of a profile: no "),
+                                     (200, rejection, "the server has rejected profiles (1): no "),
                                      (200, b"\xff", "no message of OTLP"),
                                      (400, field(1, 3) + field(2, b"too old"), "status 400: too old"),
                                      (400, b"\xff", "status 400\n")):

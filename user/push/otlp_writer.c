@@ -18,7 +18,6 @@
 #include "pprof/profile.h"
 
 #define SCOPE_NAME "stackbeat"
-#define SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with the service */
 #define TRACE_ID_SIZE 16
 #define SPAN_ID_SIZE 8
 /* Of OpenTelemetry's semantic conventions. */
@@ -353,9 +352,9 @@ static int make_request(const struct writer *writer, const struct push_label *la
 	Stackbeat__Otlp__ScopeProfiles scoped = STACKBEAT__OTLP__SCOPE_PROFILES__INIT;
 	Stackbeat__Otlp__ScopeProfiles *scopes[] = {&scoped};
 	Stackbeat__Otlp__InstrumentationScope scope = STACKBEAT__OTLP__INSTRUMENTATION_SCOPE__INIT;
-	Stackbeat__Otlp__KeyValue attributes[SERIES_LABELS_MAX],
-		*attribute_table[SERIES_LABELS_MAX];
-	Stackbeat__Otlp__AnyValue values[SERIES_LABELS_MAX];
+	Stackbeat__Otlp__KeyValue attributes[PUSH_SERIES_LABELS_MAX],
+		*attribute_table[PUSH_SERIES_LABELS_MAX];
+	Stackbeat__Otlp__AnyValue values[PUSH_SERIES_LABELS_MAX];
 	Stackbeat__Otlp__ExportProfilesServiceRequest message =
 		STACKBEAT__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
 	Stackbeat__Otlp__ResourceProfiles *sources[] = {&source};
@@ -363,7 +362,7 @@ static int make_request(const struct writer *writer, const struct push_label *la
 
 	if (!profiles)
 		return -ENOMEM;
-	invariant(label_count <= SERIES_LABELS_MAX);
+	invariant(label_count <= PUSH_SERIES_LABELS_MAX);
 	for (size_t i = 0; i < label_count; i++) {
 		stackbeat__otlp__key_value__init(&attributes[i]);
 		stackbeat__otlp__any_value__init(&values[i]);
@@ -490,8 +489,7 @@ static int read_response(const void *answer, size_t size, struct error *error)
 
 	if (partial && partial->rejected_profiles > 0)
 		err = error_set(error, EREMOTEIO,
-				"the server has rejected %" PRId64
-				" types of values of a profile%s%s",
+				"the server has rejected profiles (%" PRId64 ")%s%s",
 				partial->rejected_profiles, *partial->error_message ? ": " : "",
 				partial->error_message);
 	else if (!response)

@@ -16,7 +16,7 @@ struct profile;
 
 /*
  * Writes the body of a request to export a profile to `fd`, an empty file, gzipped. `labels`, up to
- * PUSH_LABELS_MAX and that of the service, become attributes of the resource. Each value type
+ * PUSH_SERIES_LABELS_MAX, become attributes of the resource. Each value type
  * becomes a profile, the default one first. Labels of samples become attributes of them with the
  * same key, and the build ID of a mapping one of it. Comments are left out. Returns 0, or a
  * negative errno value with a message in `error`.

@@ -25,7 +25,7 @@
 
 /* The labels of a series. */
 struct series {
-	struct push_label labels[PUSH_LABELS_MAX + 1];
+	struct push_label labels[PUSH_SERIES_LABELS_MAX];
 	size_t count;
 };
 

@@ -23,7 +23,8 @@ enum push_form {
 	PUSH_OTLP,
 };
 
-#define PUSH_LABELS_MAX 16u /* of a series, beside service_name */
+#define PUSH_LABELS_MAX 16u /* of the user, in a series */
+#define PUSH_SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with that of the service */
 
 /* A label of the series to which a profile belongs. */
 struct push_label {
@@ -49,9 +50,9 @@ const char *push_service_label(enum push_form form);
 const char *push_host_label(enum push_form form);
 
 /*
- * Makes the request for a gzipped profile, which has the labels already in the form PUSH_OTLP, and
- * else is one of pprof. Returns 0, and the caller frees request->body; or
- * -ENOMEM with a NULL body.
+ * Makes the request for a gzipped profile: for PUSH_OTLP what otlp_write_fd() has written, which
+ * has the labels, and else one of pprof. Returns 0, and the caller frees request->body; or -ENOMEM
+ * with a NULL body.
  */
 int push_request_make(struct push_request *request, enum push_form form,
 		      const struct push_label *labels, size_t label_count, const void *profile,

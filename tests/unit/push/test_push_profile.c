@@ -329,8 +329,7 @@ static void answers_of_otlp_are_read(void **state)
 	done = 1;
 	answer = rejection;
 	assert_int_equal(push(profile), HTTP_REFUSED);
-	assert_string_equal(error.text,
-			    "the server has rejected 1 types of values of a profile: x");
+	assert_string_equal(error.text, "the server has rejected profiles (1): x");
 	assert_int_equal(counts.refused, 1);
 	assert_int_equal(counts.requests, 2);
 	done = 1;

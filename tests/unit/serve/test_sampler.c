@@ -659,7 +659,7 @@ static void cut_for_the_store(void)
 	ask_for_store(1);
 	drain();
 	expect_form(1, true);
-	/* A request needs the slice as well, whoever asks first. */
+	/* A request needs the slice as well: its ask is the last one, then the first. */
 	ask_for_store(2);
 	ask(ASK_CUT, 9);
 	drain();
