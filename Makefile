@@ -266,12 +266,23 @@ bench-symbols: ## Measure symbolization beside addr2line, llvm-symbolizer and pe
 	$(Q)tests/bench/symbols
 
 .PHONY: check
-check: ## Run the tests, except those of check-long, check-debug, check-matrix and check-servers
+check: ## Run the tests of the tier `check` (tests/README.md): 10 minutes, and 5 for packages and kernels once
 	$(Q)tests/check
 
 .PHONY: check-long
-check-long: ## Run slow tests: a -rt kernel, softirqs from another CPU, a shell load
-	$(Q)tests/check rt steered accuracy
+check-long: ## Run the other tests of these areas, static analyzers, and guests with other kernels and set-ups
+	$(Q)tests/check --tier long
+
+.PHONY: check-all
+check-all: ## Run all tests, with those of check-debug, check-servers, check-matrix, fuzz, accuracy, longrun and mutants: a day
+	$(Q)tests/check --tier all
+
+# N, SUITES: how often, and which suites (default: those of check).
+N ?= 5
+
+.PHONY: flaky
+flaky: ## Run the tests N times (5) beside two busy processes for each CPU, and count failures by test
+	$(Q)tests/flaky -n $(N) $(SUITES)
 
 .PHONY: check-matrix
 check-matrix: ## Run the integration tests on every kernel; resumes an interrupted run
@@ -301,8 +312,9 @@ longrun: ## Record a guest under load for HOURS (2), and plot memory use (build/
 	$(Q)tests/stress/longrun/run $(HOURS)
 
 .PHONY: lint
-lint: ## Run static checks on the sources
+lint: ## Run static checks on the sources, with the analyzers of check-long
 	$(Q)tests/lint
+	$(Q)tests/lint analyzers
 
 .PHONY: deps
 deps: ## Install the packages for building and testing, with apt
@@ -316,7 +328,7 @@ format: ## Format the reader and the tests with clang-format
 help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, SEED, MUTANTS, ROOMS, B (build directory), CC, CFLAGS, PREFIX,'
+	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, N and SUITES (flaky), SEED, MUTANTS, ROOMS, B (build directory), CC, CFLAGS, PREFIX,'
 	@echo 'DESTDIR, KVERSION (kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(install fails if the module is not built).'
 
@@ -328,6 +340,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/browser $(B)/web $(B)/servers
+		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/browser $(B)/web $(B)/servers
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

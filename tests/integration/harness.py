@@ -2,10 +2,10 @@
 """Common parts of the integration tests: registration, checks, processes and recordings.
 
 A test is a function with @test; with @exact_test if it compares counts with time, and so needs a
-guest whose clock counts instructions; with @long_exact_test if it takes minutes there as well; with
-@tight_test if it needs a module with small limits; or with @server_test if it needs programs that
-tests/interop/servers/build builds. A test passes if it returns. Processes, files and
-settings of a test are cleaned up when it ends.
+guest whose clock counts instructions; with @tight_test if it needs a module with small limits; or with
+@server_test if it needs programs that tests/interop/servers/build builds. With @long_test, @long_exact_test
+and @long_tight_test, it belongs to the tier `long`, which `make check` does not run (tests/README.md). A test
+passes if it returns. Processes, files and settings of a test are cleaned up when it ends.
 """
 
 import contextlib
@@ -31,11 +31,10 @@ WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
 # Debug kernels are slower.
 PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
 
-TESTS = {}
-EXACT_TESTS = {}
-LONG_EXACT_TESTS = {}
-TIGHT_TESTS = {}
-SERVER_TESTS = {}
+# The tests of each kind of guest and tier, by name: (kind, tier) -> {name: function}.
+KINDS = ("default", "exact", "tight", "server")
+TIERS = ("check", "long")
+TESTS = {(kind, tier): {} for kind in KINDS for tier in TIERS}
 
 
 class Failure(Exception):
@@ -46,29 +45,21 @@ class Skip(Exception):
     """The test can't run on this machine."""
 
 
-def _register(tests, function):
-    tests[f"{Path(inspect.getfile(function)).stem}.{function.__name__}"] = function
-    return function
+def _registers(kind, tier):
+    def register(function):
+        name = f"{Path(inspect.getfile(function)).stem.removeprefix('test_')}.{function.__name__}"
+        TESTS[kind, tier][name] = function
+        return function
+    return register
 
 
-def test(function):
-    return _register(TESTS, function)
-
-
-def exact_test(function):
-    return _register(EXACT_TESTS, function)
-
-
-def long_exact_test(function):
-    return _register(LONG_EXACT_TESTS, function)
-
-
-def tight_test(function):
-    return _register(TIGHT_TESTS, function)
-
-
-def server_test(function):
-    return _register(SERVER_TESTS, function)
+test = _registers("default", "check")
+long_test = _registers("default", "long")
+exact_test = _registers("exact", "check")
+long_exact_test = _registers("exact", "long")
+tight_test = _registers("tight", "check")
+long_tight_test = _registers("tight", "long")
+server_test = _registers("server", "check")
 
 
 # --- checks ------------------------------------------------------------------
