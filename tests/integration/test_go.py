@@ -6,7 +6,7 @@ import re
 
 import pprof
 from harness import (binomial_bounds, check, check_within, exact_test, has_whole_stack, keep_profile, last_json,
-                     long_exact_test, Recording, run, samples_of, Skip, start, temporary_directory, test, user_part,
+                     long_exact_test, long_test, Recording, run, samples_of, Skip, start, temporary_directory, test, user_part,
                      workload)
 from stackbeat import S, Session
 
@@ -53,6 +53,11 @@ def programs(prefix):
     return found
 
 
+def newest(found):
+    """The programs of the newest version of Go."""
+    return [program for program in found if program.parent == found[-1].parent]
+
+
 def samples_of_second_run(program, amount, *options):
     """Samples of a program whose unwind tables an earlier run has brought to the module, and its output."""
     recording = Recording("-F", 999, "--stack-copy", 65536, *options,
@@ -84,10 +89,14 @@ def check_switches(found):
 
 @test
 def each_switch_of_stacks():
-    """What a goroutine makes the runtime do on the stack of the thread is work of the goroutine: of each version of Go,
-    and of the newest one also stripped and position-independent."""
-    found = programs("goswitch")
-    check_switches([program for program in found if program.name == "goswitch" or program.parent == found[-1].parent])
+    """What a goroutine makes the runtime do on the stack of the thread is work of the goroutine, also in stripped and
+    position-independent programs."""
+    check_switches(newest(programs("goswitch")))
+
+
+@long_test
+def each_switch_of_stacks_of_each_version():
+    check_switches([program for program in programs("goswitch") if program.name == "goswitch"])
 
 
 @long_exact_test
@@ -189,10 +198,7 @@ def shares_are_those_of_each_own_profile():
     check_roots(stacks, sum(number for _, number in stacks) // 1000)
 
 
-@exact_test
-def goroutines_have_their_shares():
-    """The share of the samples with the ID of a goroutine, its creator and its pprof labels is that of its work."""
-    found = programs("goshare")
+def check_shares_of_goroutines(found):
     for program in found:
         samples, rounds = samples_of_second_run(program, 40, "--labels", "all")
         for label, expected in rounds.items():
@@ -201,6 +207,17 @@ def goroutines_have_their_shares():
         forged = sum(sample.values["samples"] for sample in samples if sample.labels.get("go.pid") == "forged")
         check(forged >= sum(rounds["kind"].values()) and not {"forged"} & {sample.labels["pid"] for sample in samples},
               f"{program}: {forged} samples have the label pid of the program as go.pid")
+
+
+@exact_test
+def goroutines_have_their_shares():
+    """The share of the samples with the ID of a goroutine, its creator and its pprof labels is that of its work."""
+    check_shares_of_goroutines(newest(programs("goshare")))
+
+
+@long_exact_test
+def goroutines_of_each_version_have_their_shares():
+    check_shares_of_goroutines(programs("goshare"))
 
 
 def check_shares(program, label, samples, rounds):

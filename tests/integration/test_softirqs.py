@@ -5,7 +5,7 @@ import math
 import time
 from pathlib import Path
 
-from harness import check, check_equal, exact_test, load, run, Skip
+from harness import check, check_equal, exact_test, load, long_exact_test, run, Skip
 from cpuidle import (open_receivers, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
                      stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
@@ -15,12 +15,12 @@ RATE = 4000
 CPUS = len(online_cpus())
 
 
-def one_cpu_test(function):
-    return exact_test(function) if CPUS == 1 else function
+def one_cpu_test(register):
+    return register if CPUS == 1 else lambda function: function
 
 
-def two_cpu_test(function):
-    return exact_test(function) if CPUS > 1 else function
+def two_cpu_test(register):
+    return register if CPUS > 1 else lambda function: function
 
 
 def check_softirqs(cpu, seconds):
@@ -57,25 +57,25 @@ def check_softirqs_of_timers(seconds):
     check_softirqs(online_cpus()[0], seconds)
 
 
-@one_cpu_test
+@one_cpu_test(long_exact_test)
 def softirqs_during_halt_are_sampled():
     check_softirqs_of_timers(2)
 
 
-@one_cpu_test
+@one_cpu_test(exact_test)
 def softirqs_after_sleep_with_interrupts_off_are_sampled():
     use_driver("masked=1")
     check_softirqs_of_timers(1)
 
 
-@one_cpu_test
+@one_cpu_test(exact_test)
 def softirqs_during_idle_polling_are_sampled():
     use_driver()
     stay_awake()
     check_softirqs_of_timers(1)
 
 
-@two_cpu_test
+@two_cpu_test(long_exact_test)
 def softirqs_steered_from_another_cpu_are_sampled():
     """Receive packet steering moves packets from the sending CPU to another one."""
     home, cpu = online_cpus()[:2]
