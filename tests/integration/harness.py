@@ -28,8 +28,10 @@ import stackbeat
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
 
-# Debug kernels are slower.
-PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
+# Debug kernels are slower: tests do less there.
+SLOWDOWN = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
+# By how much timeouts, which only end what hangs, are longer: by a factor of the host, too.
+PATIENCE = SLOWDOWN * int(os.environ.get("STACKBEAT_PATIENCE", "1"))
 
 # The tests of each kind of guest and tier, by name: (kind, tier) -> {name: function}.
 KINDS = ("default", "exact", "tight", "server")
@@ -217,12 +219,17 @@ def last_json(text):
 
 def wait_until(condition, what):
     """Waits until condition() is true, and returns its result. Fails only after a long time, so that no
-    result depends on the speed of the machine."""
-    for _ in range(6000 * PATIENCE):
+    result depends on the speed of the machine. Time alone is not enough: a clock that counts instructions
+    jumps while all CPUs wait for files of the host."""
+    until = time.monotonic() + 600 * PATIENCE
+    polls = 0
+    while polls < 6000 * PATIENCE or time.monotonic() < until:
         result = condition()
         if result:
             return result
-        time.sleep(0.005)
+        # Later polls are rare, to leave the CPU to what is waited for.
+        time.sleep(min(0.005 + polls * 0.0001, 0.1))
+        polls += 1
     raise Failure(f"timed out waiting for {what}")
 
 

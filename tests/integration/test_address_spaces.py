@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with,
-                     last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
-                     start_waiting, test, use, wait_until, WORKLOADS, workload)
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with, last_json, load,
+                     make_cgroup, release, run, Skip, SLOWDOWN, start, start_waiting, test, use, wait_until, workload,
+                     WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import reload_module, monopolize_cpus
@@ -561,7 +561,7 @@ def vdso_is_reported():
             if is_nameless and "clock_gettime" in functions.function(sample.user[1] - 1 - mapping.start):
                 callers.pop(0)
             # The vdso of the debug kernels has more such addresses.
-            if (PATIENCE > 1 or is_before_frame(functions, address)) and "read_clock" not in callers:
+            if (SLOWDOWN > 1 or is_before_frame(functions, address)) and "read_clock" not in callers:
                 callers.insert(0, "read_clock")
             check_equal(callers, ["read_clock", "main", "_start"], "callers")
 
@@ -690,7 +690,7 @@ def unread_metadata_is_bounded():
     """Queued mappings are bounded, and dropped beyond the limit. The session ends as usual."""
     workloads.raise_limit_of_mappings(200000)
     # On slow debug kernels: the fewest processes that exceed the limit of queued mappings.
-    processes = 8 if PATIENCE == 1 else S.MAPPINGS_WAITING_MAX // S.MAPPINGS_MAX + 1
+    processes = 8 if SLOWDOWN == 1 else S.MAPPINGS_WAITING_MAX // S.MAPPINGS_MAX + 1
     process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, processes))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [process.pid, *map(int, children.split())]

@@ -8,9 +8,8 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part,
-                     load, make_cgroup, PATIENCE, record, Recording, start, temporary_directory, test, unload,
-                     wait_until, WORKLOADS, workload)
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part, load, make_cgroup, record,
+                     Recording, SLOWDOWN, start, temporary_directory, test, unload, wait_until, workload, WORKLOADS)
 from address_spaces import vdso
 
 # An emulated CPU needs more than the default budget to read so many new processes.
@@ -78,7 +77,7 @@ def record_churn(mode, count, least, *arguments):
     On debug kernels, where processes are slow, a tenth of them, but at least four per program.
     """
     directory = workloads.tmpfs()
-    fewer = min(count, max(count // PATIENCE, 4 * len(workloads.WORKERS)))
+    fewer = min(count, max(count // SLOWDOWN, 4 * len(workloads.WORKERS)))
     profile, _, _ = record(*RATE, command=workloads.churn(directory, mode, fewer, 100000, *arguments))
     check_equal(list(directory.iterdir()), [], "remaining files")
     check_workers(profile, least * fewer // count)
@@ -330,7 +329,7 @@ def file_system_can_be_unmounted_while_recording():
 def killed_reader_leaves_nothing():
     """The reader is killed while 5,000 processes (1,000 on debug kernels) fork as fast as they can. Their
     memory, files and processes are freed, and the module can be unloaded."""
-    processes = 5000 if PATIENCE == 1 else 1000
+    processes = 5000 if SLOWDOWN == 1 else 1000
     load()
     mount = cgroup_mount()
     (mount / "cgroup.subtree_control").write_text("+memory +pids")

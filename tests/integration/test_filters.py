@@ -8,8 +8,8 @@ import signal
 import subprocess
 import time
 
-from harness import (cgroup_mount, check, check_balance, check_equal, defer, finish, make_cgroup, PATIENCE, record,
-                     Recording, release, samples_of, start, test, user_part, wait_until, workload)
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, finish, make_cgroup, record, Recording,
+                     release, samples_of, SLOWDOWN, start, test, user_part, wait_until, workload)
 from stackbeat import online_cpus, S, Session
 
 
@@ -167,7 +167,7 @@ def replacing_a_filter_does_not_block():
             return errors
 
         # Grace periods vary: on a busy machine, one can end within the messages of a buffer.
-        if PATIENCE == 1:
+        if SLOWDOWN == 1:
             wait_until(is_refused, "a refused filter")
         else:
             # On debug kernels, all can.

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import WORKLOADS, check, check_balance, defer, PATIENCE, start, temporary_directory, test, workload
+from harness import (check, check_balance, defer, SLOWDOWN, start, temporary_directory, test, workload, WORKLOADS)
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -235,7 +235,7 @@ def racing_threads_set_and_drop_tables():
             ended.kill()
             ended.wait()
         # A program lives long enough for its tables to be set.
-        time.sleep(0.3 * PATIENCE)
+        time.sleep(0.3 * SLOWDOWN)
         for child in list(running):
             if has_ended(child):
                 running.remove(child)

@@ -10,13 +10,13 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from harness import (check, check_equal, defer, finish, is_kernel, PATIENCE, Recording, run, samples_of, Skip, start,
+from harness import (check, check_equal, defer, finish, is_kernel, Recording, run, samples_of, Skip, SLOWDOWN, start,
                      temporary_directory, test, workload)
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
 # ticks, not those of the same times.
-RATE = 397 // PATIENCE
+RATE = 397 // SLOWDOWN
 SAMPLES = 3000
 TOP = 10
 # Twenty shares are compared: the chance that one of them exceeds this is 1 in 1,000.

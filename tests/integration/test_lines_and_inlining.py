@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import elf_file
-from harness import (check, check_equal, defer, is_kernel, PATIENCE, record, ROOT, run, samples_of, Skip,
+from harness import (check, check_equal, defer, is_kernel, record, ROOT, run, samples_of, Skip, SLOWDOWN,
                      temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/env/workloads"
@@ -108,7 +108,7 @@ def kernel_modules_have_line_numbers():
     if elf_file.build_id(module) != build_id:
         raise Skip(f"the loaded module is not {module}")
     # The debug kernels and their modules may be built without debug info.
-    if PATIENCE > 1 and b".debug_line\0" not in module.read_bytes():
+    if SLOWDOWN > 1 and b".debug_line\0" not in module.read_bytes():
         raise Skip("the module is built without line numbers")
     debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
     debug.parent.mkdir(parents=True, exist_ok=True)

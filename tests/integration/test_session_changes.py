@@ -10,8 +10,8 @@ import re
 import select
 import time
 
-from harness import (check, check_balance, check_equal, comment, exact_test, load, PATIENCE, Recording,
-                     run, start, test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, exact_test, load, Recording, run, SLOWDOWN, start,
+                     test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -286,7 +286,7 @@ def concurrent_settings_changes():
                 try:
                     choice = random.Random(seed)
                     # Each change waits for grace periods, which are long on debug kernels.
-                    for _ in range(150 if PATIENCE == 1 else 40):
+                    for _ in range(150 if SLOWDOWN == 1 else 40):
                         session.netlink.__init__()
                         session.set(**choice.choice((
                             {"rate": choice.randrange(1, 5000)}, {"pids": [process.pid]},
