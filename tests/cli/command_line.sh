@@ -42,6 +42,50 @@ bounds() {
 	refuses "'$((max + 1))' is not a number from $min to $max" "$@" $((max + 1))
 }
 
+# Nothing is recorded, so this needs no module.
+bad_options_are_refused() {
+	refuses '' record -d 1 -F
+	refuses '' record -d 1 -F 0
+	refuses '' record -d 1 -F 20001
+	refuses '' record -d 1 -F -1
+	refuses '' record -d 1 -F '9 9'
+	refuses '' record -d 1 -F 1e3
+	refuses '' record -d 1 -F ''
+	refuses '' record -d 1 -p
+	refuses '' record -d 1 -p ''
+	refuses '' record -d 1 -p x
+	refuses '' record -d 1 -p 1,
+	refuses '' record -d 1 -p ,1
+	refuses '' record -d 1 -p 0
+	refuses '' record -d 1 -p 1,-2
+	refuses '' record -d 1 -p 99999999999
+	refuses '' record -d 1 -C ''
+	refuses '' record -d 1 -C x
+	refuses '' record -d 1 -C 1-0
+	refuses '' record -d 1 -C 0-
+	refuses '' record -d 1 -C 99999
+	refuses '' record -d 1 -d 0
+	refuses '' record -d 1 -d -1
+	refuses '' record -d 1 -d x
+	refuses '' record -d 1 -d nan
+	refuses '' record -d 1 -d inf
+	refuses '' record -d 1 -d 1s
+	refuses '' record -d 1 --max-depth 0
+	refuses '' record -d 1 --max-depth 1024
+	refuses '' record -d 1 --max-depth x
+	refuses '' record -d 1 --user --kernel
+	refuses '' record -d 1 -a -p 1
+	refuses '' record -d 1 -o ''
+	refuses '' record -d 1 -o
+	refuses '' record -d 1 -Z
+	refuses '' record -d 1 --nonsense
+	refuses '' record -d 1 --user=1
+	refuses '' rate x
+	refuses '' rate 0
+	refuses '' rate 99 --session
+	refuses '' load nonsense
+}
+
 # Unit tests have the options of record, serve and push.
 values_have_bounds() {
 	local command word
@@ -307,6 +351,7 @@ closed_streams_are_not_replaced_by_files() {
 }
 
 run_test wrong_command_lines_are_refused_with_one_line
+run_test bad_options_are_refused
 run_test values_have_bounds
 run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed

@@ -10,15 +10,6 @@ from pathlib import Path
 from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
                      temporary_directory, test, wait_until, workload)
 
-BAD_OPTIONS = (
-    ("-F",), ("-F", "0"), ("-F", "20001"), ("-F", "-1"), ("-F", "9 9"), ("-F", "1e3"), ("-F", ""),
-    ("-p",), ("-p", ""), ("-p", "x"), ("-p", "1,"), ("-p", ",1"), ("-p", "0"), ("-p", "1,-2"),
-    ("-p", "99999999999"), ("-C", ""), ("-C", "x"), ("-C", "1-0"), ("-C", "0-"), ("-C", "99999"),
-    ("-d", "0"), ("-d", "-1"), ("-d", "x"), ("-d", "nan"), ("-d", "inf"), ("-d", "1s"),
-    ("--max-depth", "0"), ("--max-depth", "1024"), ("--max-depth", "x"), ("--user", "--kernel"),
-    ("-a", "-p", "1"), ("-o", ""), ("-o",), ("-Z",), ("--nonsense",), ("--user=1",),
-)
-
 
 def check_refused(arguments, status, cwd, command="record"):
     """Checks that a command prints one line on standard error, exits with `status`, and leaves no file."""
@@ -29,18 +20,6 @@ def check_refused(arguments, status, cwd, command="record"):
     check(err.startswith("stackbeat"), f"{what}: {err!r}")
     check_equal(list(cwd.iterdir()), [], f"{what}: remaining files")
     return err
-
-
-@test
-def bad_options_are_refused_in_one_line():
-    directory = temporary_directory()
-    for options in BAD_OPTIONS:
-        # A bad option comes last, as its value may be missing.
-        check_refused(("-d", "1", *options), 2, directory)
-    check_refused(("x",), 2, directory, "rate")
-    check_refused(("0",), 2, directory, "rate")
-    check_refused(("99", "--session"), 2, directory, "rate")
-    check_refused(("nonsense",), 2, directory, "load")
 
 
 @test
