@@ -252,14 +252,14 @@ def racing_threads_set_and_drop_tables():
 @test
 def tables_while_mappings_change():
     """Libraries come and go at one address, and programs end, while their tables are set."""
-    process = start(*workload("dlswap", workload("")[0], 3000, 20000))
+    process = start(*workload("dlswap", workload("")[0], 10**9, 20000))
     with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=512) as session:
         session.start()
         spaces = wait_for_files(session, process)
         known = set()
         count = tables = 0
-        until = time.monotonic() + 5
-        while time.monotonic() < until and process.poll() is None:
+        # How many depends on the time that the worker takes for the mapping events.
+        while tables < 20 or count < 2000:
             session.poll()
             for sample, _ in session.read_with_stacks():
                 count += 1
@@ -275,8 +275,6 @@ def tables_while_mappings_change():
                     session.release_file(file_id)
         session.stop()
         check_balance(session.stats())
-    # How many depends on the time that the worker takes for the mapping events.
-    check(tables, f"none of {count} samples by tables")
 
 
 def available():
