@@ -3,7 +3,7 @@
 
 from harness import (check, check_balance, check_equal, exact_test, last_json, Recording,
                      samples_of, test, user_part, workload)
-from stackbeat import S, Session
+from stackbeat import S, samples_of as decoded, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
 
@@ -65,9 +65,13 @@ def samples_of_a_busy_cpu(rate, count, **settings):
     with Session(rate=rate, cpus="0", ring_size=4 << 20, watermark=64 << 10, budget=S.BUDGET_MAX,
                  **settings) as session:
         session.start()
-        samples = session.read_until(lambda samples: len(samples) >= count)
+        # Decoded after the end, as more samples would arrive meanwhile.
+        taken = []
+        while session.stats()["samples"] < count:
+            session.poll()
+            taken += session.take()
         session.stop()
-        samples += session.read()
+        samples = decoded(taken + session.take())
         stats = session.stats()
         check_balance(stats)
         check_equal(stats["samples"], stats["ticks"], "ticks, all on a busy CPU")

@@ -17,7 +17,7 @@ import workloads
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release,
                      run, Skip, start, temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
 from address_spaces import AddressSpaces
-from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, Session
+from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, samples_of, Session
 from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
                          own_mounts, own_user_namespace)
 
@@ -222,11 +222,10 @@ def samples_as_user(count, **settings):
     """Runs a session for `count` ticks: (samples, counters, settings)."""
     with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
         session.start()
-        samples = []
-        while session.stats()["ticks"] < count:
-            samples += session.read()
+        taken = []
+        wait_until(lambda: taken.extend(session.take()) or session.stats()["ticks"] >= count, f"{count} ticks")
         session.stop()
-        return samples + session.read(), session.stats(), session.get()
+        return samples_of(taken + session.take()), session.stats(), session.get()
 
 
 @test
