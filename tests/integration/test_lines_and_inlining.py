@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import elf_file
-from harness import (check, check_equal, defer, is_kernel, record, ROOT, run, samples_of, Skip, SLOWDOWN,
+from harness import (check, check_equal, defer, is_kernel, record, Recording, ROOT, run, samples_of, Skip, SLOWDOWN,
                      temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/env/workloads"
@@ -114,10 +114,12 @@ def kernel_modules_have_line_numbers():
     debug.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(module, debug)
     defer(debug.unlink)
-    script = ("import stackbeat, time\nend = time.monotonic() + 10\nwith stackbeat.Netlink() as n:\n"
-            "  while time.monotonic() < end: n.sessions()")
-    profile, _, _ = record("-F", 997, command=[
+    script = "import stackbeat\nwith stackbeat.Netlink() as n:\n  while True: n.sessions()"
+    recording = Recording("-F", 997, command=[
         "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", script])
+    recording.wait_for(recording.session(), "samples", 5000)
+    recording.interrupt()
+    profile = recording.profile()
     lines = Counter()
     for sample in profile.samples:
         for frame in sample.lines:
