@@ -19,10 +19,11 @@ from harness import check, check_equal, Failure, PATIENCE, run, Skip, start, wai
 from stackbeat import online_cpus, S, Session
 
 CPU = 1
-# Until the loop reports its timeout. It exits by itself before the hung task detector reports its waiters.
-SECONDS = 45 * min(PATIENCE, 2)
+# Until the loop reports its timeout, and once more until it exits by itself.
+SECONDS = 300 * PATIENCE
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+HUNG_TASK_SECONDS = Path("/proc/sys/kernel/hung_task_timeout_secs")
 STALL_SUPPRESS = Path("/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress")
 DEBUGFS = Path("/sys/kernel/debug")
 # From 6.12 on: the CPU time that is reserved for tasks of normal priority.
@@ -225,6 +226,8 @@ def loop(file=None, seconds=SECONDS):
         before.enter_context(written(RT_RUNTIME, "-1"))
         # The loop blocks grace periods where they need a thread of its CPU.
         before.enter_context(written(STALL_SUPPRESS, "1"))
+        if HUNG_TASK_SECONDS.exists():
+            before.enter_context(written(HUNG_TASK_SECONDS, "0"))
         if not (DEBUGFS / "sched").exists():
             run("mount", "-t", "debugfs", "none", DEBUGFS)
         if FAIR_RUNTIME.exists():

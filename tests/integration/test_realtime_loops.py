@@ -6,9 +6,9 @@ import select
 import signal
 
 from harness import (check, check_balance, check_equal, check_sessions_end, Failure, load,
-                     open_sessions, Recording, samples_of, Skip, start, temporary_directory, test,
+                     open_sessions, PATIENCE, Recording, samples_of, Skip, start, temporary_directory, test,
                      unload, wait_until)
-from realtime_loop import check_not_woken, CPU, kernel_stacks, loop, SECONDS
+from realtime_loop import check_not_woken, CPU, kernel_stacks, loop
 from address_spaces import AddressSpaces
 from stackbeat import online_cpus, PAGE, S, Session
 from test_hotplug import removable_cpu, set_online, wait_for_samples
@@ -230,7 +230,8 @@ def module_unloads_while_the_loop_runs():
     """Unloading waits for grace periods. The test is skipped where the loop blocks these."""
     if "PREEMPT_RT" in os.uname().version:
         raise Skip("grace periods wait for a thread of the loop's CPU")
-    with loop(seconds=SECONDS // 2) as running:
+    # Less than in other tests: where the loop blocks grace periods, this test waits for all of it.
+    with loop(seconds=60 * PATIENCE) as running:
         running.run(run_session_lifecycle, "", 1)
         grace_periods = start("/usr/bin/python3", "-c", GRACE_PERIODS)
         try:
