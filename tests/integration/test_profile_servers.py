@@ -15,13 +15,12 @@ import time
 import urllib.parse
 from collections import Counter
 
-from harness import (WORKLOADS, Skip, check, check_equal, defer, finish, pprof, run, server_test, start,
+from harness import (WORKLOADS, Skip, check, check_equal, defer, finish, PATIENCE, pprof, run, server_test, start,
                      temporary_directory, wait_until, workload)
 from test_serve import PORT, STACKBEAT, TIMEOUT_S, Server
 
 SERVERS = WORKLOADS.parent / "servers"
 PARCA_PORT, PYROSCOPE_PORT, COLLECTOR_PORT = 7070, 4040, 4318
-PATIENCE_S = 200
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 # What finds out the address of the machine, where there is none but the loopback's.
 PYROSCOPE_ADDRESSES = (
@@ -74,10 +73,8 @@ def as_rfc3339(seconds):
 
 def await_equal(function, expected, what):
     """Waits until function() returns `expected`: servers need a while to start, and to make what is new visible."""
-    for _ in range(PATIENCE_S):
-        found = function()
-        if found == expected:
-            return
+    until = time.monotonic() + 2000 * PATIENCE
+    while (found := function()) != expected and time.monotonic() < until:
         time.sleep(1)
     check_equal(found, expected, what)
 
