@@ -7,7 +7,7 @@ import shutil
 import socket
 from pathlib import Path
 
-from harness import check, check_equal, defer, run, Skip, start, test, wait_until
+from harness import check, check_equal, defer, PATIENCE, run, Skip, start, test, wait_until
 
 SYSTEMD = Path("/lib/systemd/systemd")
 UNITS = Path("/run/systemd/system")
@@ -25,7 +25,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def answers():
-    connection = UnixConnection("localhost", timeout=60)
+    connection = UnixConnection("localhost", timeout=600 * PATIENCE)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200
@@ -56,7 +56,8 @@ class Systemd:
         for name in names:
             # The guest runs neither the basic target nor the journal.
             text = units[name].replace("[Unit]", "[Unit]\nDefaultDependencies=no")
-            text = text.replace("[Service]", "[Service]\nStandardOutput=null\nStandardError=null")
+            text = text.replace("[Service]", "[Service]\nStandardOutput=null\nStandardError=null\n"
+                                             "TimeoutSec=infinity")
             text = text.replace("/usr/local/bin/stackbeat serve",
                                 f"{shutil.which('stackbeat')} serve --window 10")
             (UNITS / name).write_text(text)
@@ -65,7 +66,8 @@ class Systemd:
                         SYSTEMD, "--system", "--unit=test.target")
         wait_until(lambda: (UNITS.parent / "private").is_socket(), "the system manager")
         child = Path(f"/proc/{manager.pid}/task/{manager.pid}/children").read_text()
-        self.enter = ("nsenter", "--target", child.strip(), "--pid", "--mount", "systemctl")
+        self.enter = ("nsenter", "--target", child.strip(), "--pid", "--mount",
+                      "env", f"SYSTEMD_BUS_TIMEOUT={600 * PATIENCE}", "systemctl")
 
     def systemctl(self, *arguments):
         return run(*self.enter, *arguments)[0].strip()
