@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import (check, check_equal, check_within, load, pprof, Recording, run, samples_of, start,
                      temporary_directory, test, use, wait_until, WORKLOADS, workload)
+from cpuidle import stay_on
 from stackbeat import online_cpus, S, Session
 from sample_weights import keep_busy
 
@@ -44,8 +45,11 @@ def filter_matches_no_running_task():
 
 @test
 def recording_ends_before_the_first_tick():
+    """On an idle CPU, which has no tick either if the host lets the recording take seconds."""
     load()
-    check_record_fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
+    stay_on(0)
+    check_record_fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01,
+                       "-C", online_cpus()[-1])
 
 
 # --- the target --------------------------------------------------------------
