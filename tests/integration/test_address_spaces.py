@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with, last_json, load,
-                     make_cgroup, release, run, Skip, SLOWDOWN, start, start_waiting, test, use, wait_until, workload,
-                     WORKLOADS)
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with,
+                     last_json, load, long_test, make_cgroup, release, run, Skip, SLOWDOWN, start,
+                     start_waiting, test, use, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import reload_module, monopolize_cpus
@@ -401,7 +401,7 @@ def poisoned_memory_is_not_read():
                 "flags and build id")
 
 
-@test
+@long_test
 def queued_metadata_is_bounded_by_its_bytes():
     """The metadata is not read. Its queue is bounded in bytes, to which long control group paths count."""
     group = cgroup_mount()
@@ -725,7 +725,7 @@ def count_worker_runs(seconds):
     return (tracing / "trace").read_text().count("sb_capture_work")
 
 
-@test
+@long_test
 def worker_backs_off_from_an_unread_metadata_ring():
     """The worker runs less and less often, and resumes as soon as the reader reads."""
     workloads.raise_limit_of_mappings(200000)

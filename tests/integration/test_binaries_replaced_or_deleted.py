@@ -8,8 +8,9 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part, load, make_cgroup, record,
-                     Recording, SLOWDOWN, start, temporary_directory, test, unload, wait_until, workload, WORKLOADS)
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part, load, long_test,
+                     make_cgroup, record, Recording, SLOWDOWN, start, temporary_directory, test, unload,
+                     wait_until, workload, WORKLOADS)
 from address_spaces import vdso
 
 # An emulated CPU needs more than the default budget to read so many new processes.
@@ -85,11 +86,16 @@ def record_churn(mode, count, least, *arguments):
 
 
 @test
+def short_processes_are_symbolized():
+    record_churn("fork", 200, 50)
+
+
+@long_test
 def thousand_short_processes_are_symbolized():
     record_churn("fork", 1000, 250)
 
 
-@test
+@long_test
 def chains_of_vfork_and_exec_are_symbolized():
     record_churn("chain", 400, 100)
 
@@ -98,7 +104,7 @@ def chains_of_vfork_and_exec_are_symbolized():
 REPLACES_THE_PROGRAM = {"setup_arg_pages", "elf_map", "elf_load", "load_elf_interp", "exec_mmap"}
 
 
-@test
+@long_test
 def exec_at_the_same_addresses_is_symbolized():
     profile = record_churn("exec", 400, 50)
     within = [sample for sample in profile.samples
@@ -109,7 +115,7 @@ def exec_at_the_same_addresses_is_symbolized():
         check_equal(sample.labels.get("truncated"), "exec", f"label of {kernel_part(sample)}")
 
 
-@test
+@long_test
 def short_threads_are_symbolized():
     profile = record_churn("vfork", 200, 50, 3)
     check(any("start_thread" in [frame.function for frame in frames]
@@ -170,7 +176,7 @@ def process_in_a_container_is_symbolized():
     check(found, "the process was not sampled")
 
 
-@test
+@long_test
 def process_is_symbolized_after_its_main_thread_has_exited():
     """In /proc it looks like an exited process; the reader checks that once a second."""
     process = start(*workload("threads", os.cpu_count(), "leave"))
@@ -184,7 +190,7 @@ def process_is_symbolized_after_its_main_thread_has_exited():
     check(found >= 97 * os.cpu_count() * 4, f"only {found} samples of its threads")
 
 
-@test
+@long_test
 def reader_in_a_time_namespace_symbolizes():
     """Its clocks are a day ahead of the kernel's: records don't look old, and process start times still match."""
     directory = workloads.tmpfs()
@@ -303,7 +309,7 @@ def save_binaries_copies_sampled_binaries():
         check_equal(found[0].read_bytes(), (WORKLOADS / name).read_bytes(), f"{path}")
 
 
-@test
+@long_test
 def file_system_can_be_unmounted_while_recording():
     directory = workloads.tmpfs()
     recording = Recording(*RATE, "-a")

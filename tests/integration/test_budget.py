@@ -7,8 +7,8 @@ import re
 import time
 
 import workloads
-from harness import (check, check_balance, check_equal, check_no_fault, exact_test, Recording, run, start,
-                     test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, check_no_fault, exact_test, long_exact_test,
+                     long_test, Recording, run, start, test, use, wait_until, workload)
 from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
@@ -167,7 +167,7 @@ def programs_make_progress_at_the_highest_rate():
         check_balance(session.stats())
 
 
-@test
+@long_test
 def overhead_of_hostile_mappings_stays_within_the_budget():
     """Three processes with thousands of mappings map and unmap more all the time. Their mappings are read
     again and again within the budget, and another process is still symbolized."""
@@ -229,7 +229,7 @@ def rate_changes_do_not_undo_throttling():
     check_not_evaded([session], lambda: session.set(rate=next(rates)), 2)
 
 
-@exact_test
+@long_exact_test
 def pause_and_start_do_not_undo_throttling():
     session = busy_session(budget=2)
     session.start()
@@ -255,7 +255,7 @@ def sessions_of_a_cpu_share_one_budget():
         check_balance(session.stats())
 
 
-@exact_test
+@long_exact_test
 def light_session_keeps_its_rate_beside_heavy_ones():
     light = busy_session(rate=50, budget=10)
     heavy = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(4)]

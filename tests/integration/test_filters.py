@@ -8,8 +8,9 @@ import signal
 import subprocess
 import time
 
-from harness import (cgroup_mount, check, check_balance, check_equal, defer, finish, make_cgroup, record, Recording,
-                     release, samples_of, SLOWDOWN, start, test, user_part, wait_until, workload)
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, finish, long_test, make_cgroup,
+                     record, Recording, release, samples_of, SLOWDOWN, start, test, user_part, wait_until,
+                     workload)
 from stackbeat import online_cpus, S, Session
 
 
@@ -26,7 +27,7 @@ def commands_are_sampled_with_their_children():
             check_equal(user_part(sample), ["child", "main", "_start"], "stack of a child")
 
 
-@test
+@long_test
 def option_a_samples_the_whole_system():
     threads = start(*workload("threads", 2))
     profile, _, _ = record("-F", 997, "-a", command=workload("shares", 300000000))

@@ -14,7 +14,8 @@ import traceback
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import (check, check_balance, defer, SLOWDOWN, start, temporary_directory, test, workload, WORKLOADS)
+from harness import (check, check_balance, defer, long_test, SLOWDOWN, start, temporary_directory, test,
+                     workload, WORKLOADS)
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -77,7 +78,7 @@ def random_rules():
             first, blocks, rows, starts, [random_rule(randomness) for _ in rules]), random_go(randomness))
 
 
-@test
+@long_test
 def random_addresses():
     """The code of the table begins elsewhere, even so that its end wraps."""
     randomness = random.Random(1)
@@ -98,7 +99,7 @@ def one_rule_for_all_code():
             first, blocks, [0] * len(rows), starts, [rule]))
 
 
-@test
+@long_test
 def killed_while_setting_tables():
     """A reader that dies while it copies a large table."""
     large = pack_table(0x1000, [0] + [1] * 4000000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
@@ -202,7 +203,7 @@ def kill_all(children):
             os.kill(child, signal.SIGKILL)
 
 
-@test
+@long_test
 def racing_threads_set_and_drop_tables():
     """Sessions that come and go share the tables of programs that start and end, while threads of each set them."""
     directory = temporary_directory()
@@ -285,7 +286,7 @@ def available():
     raise LookupError("no MemAvailable")
 
 
-@test
+@long_test
 def mapping_events_of_many_mappings_hold_little_memory():
     """Each event of a process with thousands of mappings replaces the array by which its stacks are walked.
     The kernel frees the replaced ones seconds later, so their number has a limit."""

@@ -8,8 +8,8 @@ import resource
 import time
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, comment, defer, fails_with, Recording, Skip,
-                     start, test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, defer, fails_with, long_test, Recording,
+                     Skip, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, Session
 from sample_weights import keep_busy
 
@@ -37,7 +37,7 @@ def wait_for_samples(session, cpu):
     wait_until(lambda: samples() >= at + 20, f"samples of CPU {cpu}")
 
 
-@test
+@long_test
 def cpus_go_offline_and_online_under_load():
     cpu = removable_cpu()
     events = use(Events())
@@ -168,7 +168,7 @@ def settings_change_during_hotplug():
         check_balance(session.stats())
 
 
-@test
+@long_test
 def ring_that_cannot_be_mapped_leaves_a_profile():
     cpu = removable_cpu()
     set_online(cpu, False)

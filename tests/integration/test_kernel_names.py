@@ -10,8 +10,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from harness import (check, check_equal, defer, finish, is_kernel, Recording, run, samples_of, Skip, SLOWDOWN, start,
-                     temporary_directory, test, workload)
+from harness import (check, check_equal, defer, finish, is_kernel, long_test, Recording, run, samples_of,
+                     Skip, SLOWDOWN, start, temporary_directory, workload)
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
@@ -110,7 +110,7 @@ def same_names(counts, others, addresses):
     return same
 
 
-@test
+@long_test
 def shares_of_kernel_functions_match_perf():
     """Each function among the top ten of either profiler has the same share in both, within the bounds of
     chance. Both profilers sample during the same time, as on a busy host the shares vary by half."""

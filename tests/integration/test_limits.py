@@ -7,8 +7,8 @@ Data beyond the limits is lost and counted. The reported data stays correct and 
 import os
 import signal
 
-from harness import (check, check_balance, check_equal, check_no_fault, comment, defer, Recording, start,
-                     temporary_directory, tight_test, wait_until, workload, WORKLOADS)
+from harness import (check, check_balance, check_equal, check_no_fault, comment, defer, long_tight_test,
+                     Recording, start, temporary_directory, tight_test, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import S, Session, spaces_lost
 import workloads
@@ -34,8 +34,8 @@ def reaches(stats, **least):
     return all(stats[name] >= number for name, number in least.items())
 
 
-@tight_test
-def recording_is_complete_beyond_the_limits():
+def check_recording_beyond_limits(fraction):
+    """Until a fraction of the losses that the whole test waits for."""
     recording = Recording("-a", "-F", "999")
     session = recording.session()
     start_storm(*[MAPPING] * 3, SWAPPING,
@@ -43,8 +43,9 @@ def recording_is_complete_beyond_the_limits():
 
     def ended_or_overloaded():
         stats = recording.stats(session)
-        return recording.process.poll() is not None or spaces_lost(stats) >= 100 and reaches(
-            stats, address_spaces=300, mmap_events=1000, mmap_events_lost=10000, mappings_without_file=300)
+        return recording.process.poll() is not None or spaces_lost(stats) >= 100 * fraction and reaches(
+            stats, address_spaces=300 * fraction, mmap_events=1000 * fraction, mmap_events_lost=10000 * fraction,
+            mappings_without_file=300 * fraction)
     wait_until(ended_or_overloaded, f"more than {recording.stats(session)}")
     check(recording.process.poll() is None, "the recording has exited")
     stats = recording.stop(session)
@@ -52,6 +53,16 @@ def recording_is_complete_beyond_the_limits():
     profile = recording.profile()
     check_balance(stats)
     check_equal(comment(profile, "samples")[""], stats["samples"], "samples in the profile")
+
+
+@tight_test
+def recording_is_complete_at_the_limits():
+    check_recording_beyond_limits(0.1)
+
+
+@long_tight_test
+def recording_is_complete_beyond_the_limits():
+    check_recording_beyond_limits(1)
 
 
 def count_library_samples(processes):

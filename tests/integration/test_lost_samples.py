@@ -4,7 +4,7 @@
 import signal
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, comment, exact_test, Recording, start,
+from harness import (check, check_balance, check_equal, comment, exact_test, long_exact_test, long_test, Recording, start,
                      test, use, wait_until, workload)
 from stackbeat import online_cpus, Session
 
@@ -42,7 +42,7 @@ def check_nothing_is_lost(stats):
     check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, f"lost of {stats['ticks']}")
 
 
-@test
+@long_test
 def losses_at_10000_hz_on_all_cpus_are_counted():
     # The emulated CPU of the reader may be descheduled by the host while other CPUs go on.
     if "TCG" in Path("/proc/cpuinfo").read_text():
@@ -53,10 +53,15 @@ def losses_at_10000_hz_on_all_cpus_are_counted():
 
 @exact_test
 def nothing_is_lost_at_10000_hz():
+    check_nothing_is_lost(record_all_cpus(1))
+
+
+@long_exact_test
+def nothing_is_lost_in_5_seconds_at_10000_hz():
     check_nothing_is_lost(record_all_cpus(5))
 
 
-@test
+@long_test
 def losses_of_a_stopped_reader_are_counted():
     start(*workload("threads", 2))
     recording = Recording("-F", RATE, "--budget", 50)

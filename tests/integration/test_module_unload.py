@@ -7,8 +7,8 @@ import re
 import signal
 from pathlib import Path
 
-from harness import (check, check_equal, check_sessions_end, comment, is_loaded, load, module_range,
-                     Recording, run, start, test, unload, workload, wait_until)
+from harness import (check, check_equal, check_sessions_end, comment, is_loaded, load, long_test,
+                     module_range, Recording, run, start, test, unload, wait_until, workload)
 from stackbeat import libc, Session
 
 
@@ -87,7 +87,7 @@ def load_file(file):
     check_result(libc.init_module(file, ctypes.c_ulong(len(file)), b""))
 
 
-@test
+@long_test
 def load_record_unload_leaks_no_memory():
     def once():
         load_file(file)

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 
 import pprof
-from harness import (check, check_equal, is_kernel, Recording, run, samples_of,
+from harness import (check, check_equal, is_kernel, long_test, Recording, run, samples_of,
                      temporary_directory, test, workload)
 
 
@@ -79,7 +79,7 @@ def archive_symbolizes_like_the_recording_machine():
     check(pprof.Profile(elsewhere).contents() == symbolized.contents(), "the archive gives other symbols")
 
 
-@test
+@long_test
 def file_with_another_build_id_is_refused():
     directory = temporary_directory()
     program, path = record_unsymbolized(directory)
@@ -100,7 +100,7 @@ def file_with_another_build_id_is_refused():
                           for frame in sample.lines}, "the program has no symbols")
 
 
-@test
+@long_test
 def failed_commands_leave_no_files():
     directory = temporary_directory()
     (directory / "empty").touch()

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 
-from harness import (check, check_balance, check_equal, check_sessions_end, Failure, load,
+from harness import (check, check_balance, check_equal, check_sessions_end, Failure, load, long_test,
                      open_sessions, PATIENCE, Recording, samples_of, Skip, start, temporary_directory, test,
                      unload, wait_until)
 from realtime_loop import check_not_woken, CPU, kernel_stacks, loop
@@ -193,7 +193,7 @@ def recorded(cpus):
         return recording.profile()
 
 
-@test
+@long_test
 def other_cpus_are_recorded():
     keep_busy(OTHER)
     check(samples_of(recorded(str(OTHER)), "threads"), "no samples of the busy process")

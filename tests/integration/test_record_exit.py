@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
+from harness import (check, check_equal, comment, long_test, pprof, Recording, run, samples_of, start,
                      temporary_directory, test, wait_until, workload)
 
 
@@ -86,7 +86,7 @@ def sigint_and_sigterm_leave_a_complete_profile():
         check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
 
 
-@test
+@long_test
 def sighup_and_sigquit_leave_a_profile_and_status_1():
     start(*workload("threads", 2))
     for number, name in ((signal.SIGHUP, "SIGHUP"), (signal.SIGQUIT, "SIGQUIT")):
@@ -128,7 +128,7 @@ def sighup_is_ignored_under_nohup():
     check_complete(recording)
 
 
-@test
+@long_test
 def command_is_killed_when_the_recording_ends():
     start(*workload("threads", 2))
     for words in ("kill -STOP $$", "trap '' TERM; while :; do :; done"):

@@ -14,8 +14,8 @@ import ssl
 import subprocess
 import time
 
-from harness import (check, check_equal, check_within, defer, pprof, run, start, temporary_directory, test,
-                     wait_until, workload)
+from harness import (check, check_equal, check_within, defer, long_test, pprof, run, start,
+                     temporary_directory, test, wait_until, workload)
 
 STACKBEAT = "stackbeat"
 PORT = 7079
@@ -189,7 +189,7 @@ class HalfOpen:
             client.close()
 
 
-@test
+@long_test
 def half_open_connections_lose_no_samples():
     start("sh", "-c", BUSY)
     server = Server("-F", 49)
@@ -219,7 +219,7 @@ def half_open_connections_lose_no_samples():
         check(window.total("samples") and "lost: 0" in window.comments, f"a window: {window.comments}")
 
 
-@test
+@long_test
 def kept_symbols_are_those_of_the_first_profile():
     start(*workload("shares", 10**12))
     server = Server("-F", 199)

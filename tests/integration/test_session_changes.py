@@ -10,8 +10,8 @@ import re
 import select
 import time
 
-from harness import (check, check_balance, check_equal, comment, exact_test, load, Recording, run, SLOWDOWN, start,
-                     test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, exact_test, load, long_test, Recording, run,
+                     SLOWDOWN, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -33,7 +33,7 @@ def wait_for_ticks(session, count):
     wait_until(lambda: session.stats()["ticks"] >= at + count, f"{count} ticks")
 
 
-@test
+@long_test
 def rate_takes_effect_within_one_old_period():
     for cpu in online_cpus()[:2]:
         keep_busy(cpu)
@@ -120,7 +120,7 @@ def rate_changes_preserve_the_phase():
               f"uncertainty {unsure + more:.3f}")
 
 
-@test
+@long_test
 def weights_add_up_across_many_rate_changes():
     """Each weight is a multiple of a period that was in effect, and the sum is the elapsed time. A rate change
     adds the variance of less than one and a half intervals."""

@@ -57,18 +57,18 @@ def check_softirqs_of_timers(seconds):
     check_softirqs(online_cpus()[0], seconds)
 
 
-@one_cpu_test(long_exact_test)
+@one_cpu_test(exact_test)
 def softirqs_during_halt_are_sampled():
     check_softirqs_of_timers(2)
 
 
-@one_cpu_test(exact_test)
+@one_cpu_test(long_exact_test)
 def softirqs_after_sleep_with_interrupts_off_are_sampled():
     use_driver("masked=1")
     check_softirqs_of_timers(1)
 
 
-@one_cpu_test(exact_test)
+@one_cpu_test(long_exact_test)
 def softirqs_during_idle_polling_are_sampled():
     use_driver()
     stay_awake()

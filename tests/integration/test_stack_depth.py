@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks deeper than the limit are truncated there, and marked as truncated."""
 
-from harness import (check, check_equal, comment, has_whole_stack, record, samples_of, test, user_part,
-                     workload)
+from harness import (check, check_equal, comment, has_whole_stack, long_test, record, samples_of, test,
+                     user_part, workload)
 
 
 def record_deep(depth, *arguments):
@@ -29,12 +29,12 @@ def depth_2000_is_truncated_at_the_default_limit():
     check_truncated(255)
 
 
-@test
+@long_test
 def depth_2000_is_truncated_at_the_highest_limit():
     check_truncated(1023, "--max-depth", 1023)
 
 
-@test
+@long_test
 def depth_2000_is_truncated_at_the_lowest_limit():
     check_truncated(1, "--max-depth", 1)
 

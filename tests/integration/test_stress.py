@@ -19,8 +19,9 @@ import traceback
 from pathlib import Path
 
 from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_faults, exclude_9p_requests
-from harness import (check, check_balance, check_equal, check_sessions_end, defer, load, module_range, run,
-                     Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
+from harness import (check, check_balance, check_equal, check_sessions_end, defer, load, long_test,
+                     module_range, run, Skip, temporary_directory, test, tight_test, unload, wait_until,
+                     WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
 from test_module_unload import check_vmalloc_is_freed, slab_objects, slab_uncertainty
 
@@ -371,7 +372,7 @@ def idle(names, *counted):
 
 
 @tight_test
-@test
+@long_test
 def concurrent_stress():
     load()
     # The first round fills caches of the kernel.

@@ -7,7 +7,7 @@ import shutil
 import socket
 from pathlib import Path
 
-from harness import check, check_equal, defer, PATIENCE, run, Skip, start, test, wait_until
+from harness import check, check_equal, defer, long_test, PATIENCE, run, Skip, start, test, wait_until
 
 SYSTEMD = Path("/lib/systemd/systemd")
 UNITS = Path("/run/systemd/system")
@@ -76,7 +76,7 @@ class Systemd:
         return self.systemctl("show", "--value", "--property", name, SERVICE)
 
 
-@test
+@long_test
 def service_is_started_restarted_and_stopped():
     systemd = Systemd(SERVICE)
     systemd.systemctl("start", SERVICE)

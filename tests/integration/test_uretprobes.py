@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import check, check_equal, defer, run, start, test, wait_until, workload
+from harness import check, check_equal, defer, long_test, run, start, test, wait_until, workload
 from stackbeat import S, Session
 from test_address_spaces import in_user_mode, sampled
 from test_unwind_tables import check_stacks, read_pairs
@@ -114,7 +114,7 @@ def by_frame_pointers_of_files_without_tables():
     check_equal({len(sample.user) for sample in samples}, {DEPTH + 3}, "depths")
 
 
-@test
+@long_test
 def copies_have_the_original_addresses():
     probe_returns(workload("frameless")[0], "descend", "work_rounds")
     process = start(*workload("frameless", "plain", DEPTH))

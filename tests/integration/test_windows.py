@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (check, check_equal, comment, defer, long_exact_test, pprof, Recording, run, start,
-                     temporary_directory, test, wait_until, workload)
+from harness import (check, check_equal, comment, defer, long_exact_test, long_test, pprof, Recording, run,
+                     start, temporary_directory, test, wait_until, workload)
 
 MEMORY_MOST = 64 << 20
 ROTATED = re.compile(r"profile\.\d{8}T\d{6}Z(\.\d+)?\.pb\.gz")
@@ -19,16 +19,15 @@ def written(recording):
     return sorted(recording.path.parent.glob("*.pb.gz"), key=lambda path: pprof.Profile(path).time_nanos)
 
 
-@test
-def snapshots_are_complete_profiles():
+def check_snapshots(*options):
+    """Returns the first snapshot."""
     start(*workload("threads", 2))
-    recording = Recording("-F", 997, "--snapshot", 1)
+    recording = Recording("-F", 997, "--snapshot", 1, *options)
     session = recording.session()
     wait_until(recording.path.exists, "a snapshot")
     inode = recording.path.stat().st_ino
     first = pprof.Profile(recording.path)
     check_equal(first.total("samples"), comment(first, "samples")[""], "samples of a snapshot")
-    check(any(frame.function for sample in first.samples for frame in sample.frames), "no names")
     wait_until(lambda: recording.path.stat().st_ino != inode, "another snapshot")
     second = pprof.Profile(recording.path)
     check(second.total("samples") > first.total("samples"), "no more samples in a later snapshot")
@@ -39,9 +38,21 @@ def snapshots_are_complete_profiles():
     check_equal(profile.total("samples"), stats["samples"], "samples of the whole recording")
     check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name], "files")
     check_equal(len(recording.err.splitlines()), 1, f"lines of {recording.err!r}")
+    return first
 
 
 @test
+def snapshots_are_complete_profiles():
+    check_snapshots("--no-symbolize")
+
+
+@long_test
+def snapshots_have_names():
+    first = check_snapshots()
+    check(any(frame.function for sample in first.samples for frame in sample.frames), "no names")
+
+
+@long_test
 def failed_snapshots_do_not_end_the_recording():
     directory = workloads.mount("tmpfs", "-o", "size=2M")
     start(*workload("threads", 2))
@@ -63,10 +74,9 @@ def failed_snapshots_do_not_end_the_recording():
     check_equal(profile.total("samples"), stats["samples"], "samples")
 
 
-@test
-def rotated_files_have_each_sample_once():
+def check_rotated_files(interval, *options):
     start(*workload("threads", 2))
-    recording = Recording("-F", 997, "--rotate", 2)
+    recording = Recording("-F", 997, "--rotate", interval, *options)
     session = recording.session()
     wait_until(lambda: len(written(recording)) >= 2, "two files")
     # SIGUSR2 ends a file early.
@@ -88,6 +98,16 @@ def rotated_files_have_each_sample_once():
     for before, after in zip(profiles, profiles[1:]):
         check_equal(after.time_nanos, before.time_nanos + before.duration_nanos, "start of the next file")
     check_equal(len(recording.err.splitlines()), len(files), f"lines of {recording.err!r}")
+
+
+@test
+def rotated_files_have_each_sample_once():
+    check_rotated_files(1, "--no-symbolize")
+
+
+@long_test
+def rotated_files_with_names_have_each_sample_once():
+    check_rotated_files(2)
 
 
 @test
@@ -125,7 +145,7 @@ def record_short_processes(count):
               f"files of {sample.labels}: {own}")
 
 
-@test
+@long_test
 def short_processes_take_little_memory():
     record_short_processes(2500)
 
