@@ -51,6 +51,14 @@ static uint64_t next_random(void)
 	return state;
 }
 
+/* The process does not end, so no stack is folded. */
+static int fold(const struct stack *stack, void *arg)
+{
+	(void)stack;
+	(void)arg;
+	abort();
+}
+
 static void init(struct reader *reader)
 {
 	const struct file_source source = fake_source(&reader->files);
@@ -60,7 +68,7 @@ static void init(struct reader *reader)
 	reader->mapped = mapped_files_new("", &source, &error);
 	mapped_files_skip_symbols(reader->mapped);
 	reader->spaces = address_spaces_new("", reader->mapped, &error);
-	reader->stacks = stack_table_new(reader->spaces, LABELS_DEFAULT);
+	reader->stacks = stack_table_new(reader->spaces, LABELS_DEFAULT, fold, NULL);
 	reader->queue = sample_queue_new(reader->spaces, reader->stacks);
 	if (!reader->queue)
 		abort();
