@@ -246,6 +246,11 @@ $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat
 workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-guest
 	$(Q)$(MAKE) -s -C tests/env/workloads B=$(abspath $(B))
 
+# Programs that only longer tests and the benchmark run.
+.PHONY: test-programs
+test-programs:
+	$(Q)tests/programs
+
 .PHONY: demo
 demo: ## Profile a real program and draw its flame graph (build/demo/)
 	$(Q)demo/run
@@ -340,6 +345,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/browser $(B)/web $(B)/servers
+		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)
