@@ -82,7 +82,8 @@ int worker_read_headers(const struct sandbox_server *server, int fd, struct elf_
 
 	if (!result)
 		return error_errno(error, ENOMEM, "its headers can't be read");
-	got = worker_call(server, WORKER_READ_HEADERS, fd, result, sizeof(*result), TIMEOUT_MS);
+	got = worker_call(server, WORKER_READ_HEADERS, fd, result, sizeof(*result), TIMEOUT_MS,
+			  TIMEOUT_MS);
 	if (got < 0)
 		err = error_errno(error, (int)-got, "its headers can't be read");
 	else if ((size_t)got != sizeof(*result) || !is_valid(result))

@@ -2,17 +2,21 @@
 #include "sandbox/fork_server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/fd_passing.h"
@@ -23,13 +27,29 @@
 
 #define WORKERS_MAX 128u
 #define START_TIMEOUT_MS 30000
+/* A worker that hangs uses less of the time that passes; others get more on any busy machine. */
+#define HANG_PART 1000
+/* The part of that time by which a check is late if the server did not run, either. */
+#define LATE_PART 10
+/* Before another check of the CPU time, so that the server does not compute all the time. */
+#define CHECK_NS (20 * NS_PER_MS)
 
 _Static_assert(WORKER_FDS_MAX + 1 <= PASSED_FDS_MAX, "a lifeline is passed with the fds");
 
 struct worker {
 	pid_t pid;
-	int lifeline; /* -1: the worker was killed, and nobody asks for its status */
+	int lifeline; /* -1: its status was sent when it was killed */
 	bool killed;
+	int64_t cpu_end; /* limit, ns of its CPU clock; INT64_MAX: none */
+	int64_t hang_ns; /* limit */
+	int64_t window_end; /* CLOCK_MONOTONIC, ns: of the time in which it may hang */
+	int64_t window_cpu; /* ns of its CPU clock: it hangs if it has used less at that end */
+	int64_t check_at; /* CLOCK_MONOTONIC, ns: no limit is reached before */
+};
+
+/* A message of the parent on a lifeline. */
+struct limits {
+	int64_t cpu_ns, hang_ns;
 };
 
 struct server {
@@ -117,7 +137,11 @@ static void start_worker(struct server *server, enum worker_kind kind, const int
 	if (pid < 0)
 		return;
 	/* Below, the caller closes all but the lifeline. */
-	server->workers[server->count++] = (struct worker){.pid = pid, .lifeline = fds[0]};
+	server->workers[server->count++] = (struct worker){
+		.pid = pid,
+		.lifeline = fds[0],
+		.check_at = INT64_MAX,
+	};
 }
 
 /* Returns false when the parent is gone. */
@@ -135,6 +159,16 @@ static bool handle_request(struct server *server)
 	return got > 0;
 }
 
+/* Sends the first status of a worker, and closes its lifeline. */
+static void send_status(struct worker *worker, int status)
+{
+	if (worker->lifeline < 0)
+		return;
+	send_fd(worker->lifeline, &status, sizeof(status), -1);
+	close(worker->lifeline);
+	worker->lifeline = -1;
+}
+
 static void reap_workers(struct server *server)
 {
 	struct signalfd_siginfo info;
@@ -149,18 +183,124 @@ static void reap_workers(struct server *server)
 
 			if (worker->pid != pid)
 				continue;
-			send_fd(worker->lifeline, &status, sizeof(status), -1);
-			close(worker->lifeline);
+			send_status(worker, status);
 			*worker = server->workers[--server->count];
 			break;
 		}
 	}
 }
 
+static void kill_worker(struct worker *worker)
+{
+	kill(worker->pid, SIGKILL);
+	worker->killed = true;
+	worker->check_at = INT64_MAX;
+}
+
+/*
+ * Kills a worker at a limit. The parent gets a signal as its status now, not when the worker is
+ * reaped: a worker in the kernel, as on a dead file system, dies late or never.
+ */
+static void kill_at_limit(struct worker *worker, int signal_status)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	/* It has exited before, with a status of its own. */
+	if (!waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
+		worker->check_at = INT64_MAX;
+		return;
+	}
+	/* Before its pipes are closed, so that the parent knows why they are. */
+	send_status(worker, signal_status);
+	kill_worker(worker);
+}
+
+/* Returns the nanoseconds of CPU time that a worker has used; -1: unknown. */
+static int64_t cpu_time(const struct worker *worker)
+{
+	struct timespec time;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(worker->pid, &clock) || clock_gettime(clock, &time))
+		return -1;
+	return time_ns(time);
+}
+
+static void begin_window(struct worker *worker, int64_t cpu, int64_t now)
+{
+	worker->window_end = now + worker->hang_ns;
+	worker->window_cpu = cpu + worker->hang_ns / HANG_PART;
+}
+
+static void schedule_check(struct worker *worker, int64_t cpu, int64_t now)
+{
+	int64_t left = MAX(worker->cpu_end - MAX(cpu, 0), CHECK_NS);
+
+	worker->check_at = now + MIN(worker->window_end - now, left);
+}
+
+/* Handles new limits, or the end of the lifeline. */
+static void handle_lifeline(struct worker *worker)
+{
+	int64_t cpu = cpu_time(worker), now = now_ns(CLOCK_MONOTONIC);
+	struct limits limits;
+	int fd = -1;
+	ssize_t got = receive_fd(worker->lifeline, &limits, sizeof(limits), &fd);
+
+	if (fd >= 0)
+		close(fd);
+	if (got != sizeof(limits)) {
+		kill_worker(worker);
+		return;
+	}
+	worker->cpu_end = cpu < 0 ? INT64_MAX : cpu + limits.cpu_ns;
+	worker->hang_ns = limits.hang_ns;
+	begin_window(worker, cpu, now);
+	schedule_check(worker, cpu, now);
+}
+
+static void check_limits(struct worker *worker, int64_t now)
+{
+	int64_t cpu;
+
+	if (now < worker->check_at)
+		return;
+	cpu = cpu_time(worker);
+	if (cpu >= worker->cpu_end) {
+		kill_at_limit(worker, SIGXCPU);
+		return;
+	}
+	if (now >= worker->window_end) {
+		bool is_late = now - worker->window_end > worker->hang_ns / LATE_PART;
+
+		/* Without a CPU clock, what it has used is unknown. */
+		if (!is_late && (cpu < 0 || cpu < worker->window_cpu)) {
+			kill_at_limit(worker, SIGALRM);
+			return;
+		}
+		begin_window(worker, cpu, now);
+	}
+	schedule_check(worker, cpu, now);
+}
+
+/* Returns the milliseconds until the first worker is to be checked; -1: none is. */
+static int until_check(const struct server *server)
+{
+	int64_t first = INT64_MAX, left;
+
+	for (size_t i = 0; i < server->count; i++)
+		first = MIN(first, server->workers[i].check_at);
+	if (first == INT64_MAX)
+		return -1;
+	left = (first - now_ns(CLOCK_MONOTONIC)) / NS_PER_MS + 1;
+	return (int)MAX(0, MIN(left, INT_MAX));
+}
+
 static void serve(struct server *server)
 {
 	struct pollfd fds[WORKERS_MAX + 2];
 	size_t count;
+	int64_t now;
 
 	for (;;) {
 		count = server->count;
@@ -174,14 +314,15 @@ static void serve(struct server *server)
 				.events = POLLIN,
 			};
 		}
-		if (poll(fds, count + 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, count + 2, until_check(server)) < 0 && errno != EINTR)
 			return;
 		for (size_t i = 0; i < count; i++) {
-			if (!fds[i + 2].revents)
-				continue;
-			kill(server->workers[i].pid, SIGKILL);
-			server->workers[i].killed = true;
+			if (fds[i + 2].revents)
+				handle_lifeline(&server->workers[i]);
 		}
+		now = now_ns(CLOCK_MONOTONIC);
+		for (size_t i = 0; i < count; i++)
+			check_limits(&server->workers[i], now);
 		if (fds[1].revents)
 			reap_workers(server);
 		if (fds[0].revents && !handle_request(server))
@@ -275,6 +416,29 @@ int sandbox_worker_start(const struct sandbox_server *server, enum worker_kind k
 	return err;
 }
 
+void sandbox_worker_limit(int lifeline, int64_t cpu_ns, int64_t hang_ns)
+{
+	const struct limits limits = {cpu_ns, hang_ns};
+
+	/* Where there is no room, limits that the server has not read yet are as new. */
+	send(lifeline, &limits, sizeof(limits), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static bool is_killed_by(int status, int number)
+{
+	return status != WORKER_STATUS_UNKNOWN && WIFSIGNALED(status) && WTERMSIG(status) == number;
+}
+
+bool sandbox_status_is_cpu_limit(int status)
+{
+	return is_killed_by(status, SIGXCPU);
+}
+
+bool sandbox_status_is_hang(int status)
+{
+	return is_killed_by(status, SIGALRM);
+}
+
 void sandbox_worker_kill(int lifeline)
 {
 	shutdown(lifeline, SHUT_WR);
@@ -284,6 +448,9 @@ bool sandbox_worker_exited(int lifeline, int *status)
 {
 	ssize_t got = recv(lifeline, status, sizeof(*status), MSG_DONTWAIT);
 
+	/* The server has not read a limit that was sent last; what it has sent is still there. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recv(lifeline, status, sizeof(*status), MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got != sizeof(*status))

@@ -10,13 +10,17 @@
  * - has the limits of worker_limits.h, and dies with the server, which dies with its parent.
  *
  * A lifeline, a socket, stands for each worker: the parent polls it for the end of the worker, and
- * the worker is killed when the parent closes it.
+ * the worker is killed when the parent closes it, or at the limits that the parent sets there: of
+ * CPU time, and of time in which it hangs. The server reads the CPU time from the kernel's clock: a
+ * worker can't evade it, and need not be trusted to report it. A worker that waits for a CPU on a
+ * busy machine gets some time, and does not hang.
  */
 #ifndef STACKBEAT_SANDBOX_FORK_SERVER_H
 #define STACKBEAT_SANDBOX_FORK_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct error;
@@ -69,15 +73,27 @@ void sandbox_server_stop(struct sandbox_server *server);
 int sandbox_worker_start(const struct sandbox_server *server, enum worker_kind kind,
 			 const int fds[], size_t count);
 
+/*
+ * Limits a worker from now on, in place of limits before. The server kills it when it has used
+ * `cpu_ns` of CPU time, or has used less than a thousandth of `hang_ns` in a time of `hang_ns`: it
+ * hangs. The status is there at once, while the worker itself may not die for long in the kernel.
+ * Does not wait. Without a CPU clock, `hang_ns` limits the elapsed time.
+ */
+void sandbox_worker_limit(int lifeline, int64_t cpu_ns, int64_t hang_ns);
+
 /* Kills a worker, but keeps its lifeline, from which the status can be read. */
 void sandbox_worker_kill(int lifeline);
 
 #define WORKER_STATUS_UNKNOWN (-1)
 
+/* Return whether a worker with this status was killed as it has used up its CPU time, or hung. */
+bool sandbox_status_is_cpu_limit(int status);
+bool sandbox_status_is_hang(int status);
+
 /*
- * Returns whether a worker has exited, which makes its lifeline readable, and sets *status (as
- * waitpid(); WORKER_STATUS_UNKNOWN if it could not be forked or the server has died). Does not
- * wait.
+ * Returns whether a worker has exited or was killed at a limit, which makes its lifeline readable,
+ * and sets *status (as waitpid(); WORKER_STATUS_UNKNOWN if it could not be forked or the server has
+ * died). Does not wait. Call it again only if it returned false.
  */
 bool sandbox_worker_exited(int lifeline, int *status);
 

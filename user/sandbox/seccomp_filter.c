@@ -82,6 +82,7 @@ static const int server_calls[] = {
 	SCMP_SYS(write),
 	SCMP_SYS(writev),
 	/* workers */
+	SCMP_SYS(clock_getres), /* clock_getcpuclockid() */
 	SCMP_SYS(clone),
 	SCMP_SYS(clone3),
 	SCMP_SYS(fork),
@@ -92,6 +93,7 @@ static const int server_calls[] = {
 	SCMP_SYS(set_robust_list),
 	SCMP_SYS(setpriority),
 	SCMP_SYS(wait4),
+	SCMP_SYS(waitid),
 	/* their confinement */
 	SCMP_SYS(close_range),
 	SCMP_SYS(prctl),

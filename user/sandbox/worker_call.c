@@ -9,6 +9,9 @@
 
 #include "lib/clock.h"
 
+/* A worker that does nothing for so long has nothing to do any more. */
+#define HANG_NS (10 * NS_PER_SECOND)
+
 /* Waits until an fd is readable. Returns 0, -ETIMEDOUT or another negative errno value. */
 static int wait_readable(int fd, int64_t end)
 {
@@ -57,7 +60,11 @@ static int check_exit(int lifeline, int64_t end)
 	err = wait_readable(lifeline, end);
 	if (err)
 		return err;
-	return sandbox_worker_exited(lifeline, &status) && status == 0 ? 0 : -EBADMSG;
+	if (!sandbox_worker_exited(lifeline, &status))
+		return -EBADMSG;
+	if (sandbox_status_is_cpu_limit(status) || sandbox_status_is_hang(status))
+		return -ETIMEDOUT;
+	return status ? -EBADMSG : 0;
 }
 
 /* Of the write end of a pipe, as long as this process has it. */
@@ -98,7 +105,7 @@ pid_t worker_call_fork(void)
 }
 
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
-		    void *result, size_t size, unsigned int timeout_ms)
+		    void *result, size_t size, unsigned int cpu_ms, unsigned int timeout_ms)
 {
 	int64_t end = now_ns(CLOCK_MONOTONIC) + timeout_ms * NS_PER_MS;
 	int output = -1, lifeline = start_with_pipe(server, kind, input, &output);
@@ -106,6 +113,7 @@ ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, 
 
 	if (lifeline < 0)
 		return lifeline;
+	sandbox_worker_limit(lifeline, cpu_ms * NS_PER_MS, HANG_NS);
 	got = read_result(output, result, size, end);
 	close(output);
 	if (got >= 0) {

@@ -10,12 +10,12 @@
 /*
  * Starts a worker with two fds, `input` and the write end of a pipe, and waits until it has written
  * its result. Writes at most `size` bytes to `result`, which are untrusted. Returns their number;
- * -ETIMEDOUT after `timeout_ms`, -E2BIG for a longer result, -EBADMSG if the worker crashed, or
- * another negative errno value. The worker is killed in any case. It may be called by several
- * threads.
+ * -ETIMEDOUT after `cpu_ms` of its CPU time, 10 s in which it hangs, or `timeout_ms`;
+ * -E2BIG for a longer result, -EBADMSG if the worker crashed, or another negative errno value. The
+ * worker is killed in any case. It may be called by several threads.
  */
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
-		    void *result, size_t size, unsigned int timeout_ms);
+		    void *result, size_t size, unsigned int cpu_ms, unsigned int timeout_ms);
 
 /*
  * As fork(), in a process whose other threads may be in worker_call(): the child gets no copy of

@@ -14,7 +14,8 @@
 #include "sandbox/worker_call.h"
 #include "symbolize/source_line.h"
 
-#define TIMEOUT_MS 10000u
+#define CPU_MS 10000u
+#define TIMEOUT_MS 100000u
 /* Longer names stay mangled. */
 #define NAME_MAX_BYTES 4096u
 /* Of the results in total, which bounds the memory that a compromised worker can fill. */
@@ -119,7 +120,8 @@ static int demangle_names(const struct sandbox_server *server, const char *const
 	if (fd < 0)
 		return fd;
 	result = malloc(size);
-	got = result ? worker_call(server, WORKER_DEMANGLE, fd, result, size, TIMEOUT_MS) : -ENOMEM;
+	got = result ? worker_call(server, WORKER_DEMANGLE, fd, result, size, CPU_MS, TIMEOUT_MS)
+		     : -ENOMEM;
 	err = got < 0 ? (int)got : take_results(result, (size_t)got, count, strings, demangled);
 	free(result);
 	close(fd);

@@ -406,7 +406,8 @@ int go_program_read(const struct sandbox_server *server, int fd, struct go_progr
 	*program = (struct go_program){.memory = result};
 	if (!result)
 		return error_errno(error, ENOMEM, "its file can't be read");
-	got = worker_call(server, WORKER_GO_PROGRAM, fd, result, RESULT_MAX, TIMEOUT_MS);
+	got = worker_call(server, WORKER_GO_PROGRAM, fd, result, RESULT_MAX, TIMEOUT_MS,
+			  TIMEOUT_MS);
 	err = got < 0 ? error_errno(error, (int)-got, "its file can't be read")
 		      : take_program(result, (size_t)got, program, error);
 	if (err)

@@ -4,10 +4,12 @@
 
 #include "sandbox/fork_server.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -20,11 +22,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "debuginfo/elf_headers.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/worker_call.h"
@@ -174,7 +178,7 @@ static void worker_has_no_rights(void)
 	start(&server);
 	CHECK(!server.missing);
 	check_status(server.pid, geteuid());
-	CHECK(worker_call(&server, WORKER_READ_HEADERS, input, &findings, sizeof(findings),
+	CHECK(worker_call(&server, WORKER_READ_HEADERS, input, &findings, sizeof(findings), 10000,
 			  10000) == sizeof(findings));
 	CHECK(findings.open_error == EPERM);
 	/* The filter allows fstatat(), for fstat(): only the empty root keeps it from the file. */
@@ -545,6 +549,264 @@ static void test_number_of_workers_is_limited(void **state)
 	sandbox_server_stop(&server);
 }
 
+/* Limits */
+
+#define STEP_NS (200 * NS_PER_MS)
+#define NO_LIMIT_NS (INT64_MAX / 4)
+
+/* Before a server is started: it can't kill, as a worker that hangs in the kernel does not die. */
+static bool kill_is_ignored;
+static bool has_no_cpu_clocks;
+
+int kill(pid_t pid, int number)
+{
+	return kill_is_ignored ? 0 : (int)syscall(SYS_kill, pid, number);
+}
+
+int clock_getcpuclockid(pid_t pid, clockid_t *clock)
+{
+	int (*real)(pid_t pid, clockid_t * clock);
+
+	if (has_no_cpu_clocks)
+		return ENOENT;
+	*(void **)&real = dlsym(RTLD_NEXT, "clock_getcpuclockid");
+	return real(pid, clock);
+}
+
+/* Waits for most of the time, for longer than two times of HANG_NS. */
+#define HANG_NS (2 * NS_PER_SECOND)
+
+static void compute_with_pauses(void)
+{
+	const struct timespec pause = {.tv_nsec = 100 * NS_PER_MS};
+	int64_t end = now_ns(CLOCK_MONOTONIC) + 2 * HANG_NS + NS_PER_SECOND, pause_end;
+	unsigned int word = 0;
+
+	while (now_ns(CLOCK_MONOTONIC) < end) {
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+		pause_end = now_ns(CLOCK_PROCESS_CPUTIME_ID) + 10 * NS_PER_MS;
+		while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < pause_end)
+			;
+	}
+}
+
+#define BYTE_WAIT 0
+#define BYTE_COMPUTE 1
+#define BYTE_COMPUTE_FOREVER 2
+
+/* Computes for STEP_NS of CPU time after a byte of the first pipe, and passes the byte on. */
+static void compute_in_steps(enum worker_kind kind, const int fds[], size_t count)
+{
+	int64_t end;
+	char byte;
+
+	if (kind == WORKER_DEMANGLE)
+		compute_with_pauses();
+	if (kind != WORKER_VERIFY || count != 2)
+		return;
+	while (read(fds[0], &byte, 1) == 1) {
+		end = now_ns(CLOCK_PROCESS_CPUTIME_ID) + STEP_NS;
+		while (byte == BYTE_COMPUTE_FOREVER ||
+		       (byte && now_ns(CLOCK_PROCESS_CPUTIME_ID) < end))
+			;
+		if (write(fds[1], &byte, 1) != 1)
+			_exit(9);
+	}
+}
+
+/* Limits a worker, and waits until the server knows of it. */
+static void limit_worker(const struct sandbox_server *server, int lifeline, int64_t cpu_ns,
+			 int64_t hang_ns)
+{
+	int fd = STDIN_FILENO;
+
+	sandbox_worker_limit(lifeline, cpu_ns, hang_ns);
+	assert_int_equal(wait_for_exit(sandbox_worker_start(server, WORKER_UNPACK, &fd, 1)), 0);
+}
+
+static void test_cpu_time_is_limited(void **state)
+{
+	const struct timespec longer = {.tv_nsec = 2 * STEP_NS};
+	int in[2], out[2], lifeline, status;
+	struct sandbox_server server;
+	struct pollfd polled;
+	struct error error;
+	char byte = BYTE_WAIT;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&server, compute_in_steps, &error), 0);
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	lifeline = sandbox_worker_start(&server, WORKER_VERIFY, (int[]){in[0], out[1]}, 2);
+	close(out[1]);
+	/* Time that passes while it waits is no CPU time. */
+	limit_worker(&server, lifeline, STEP_NS, NO_LIMIT_NS);
+	nanosleep(&longer, NULL);
+	assert_int_equal(write(in[1], &byte, 1), 1);
+	assert_int_equal(read(out[0], &byte, 1), 1);
+	/* Each limit begins anew. */
+	byte = BYTE_COMPUTE;
+	for (size_t i = 0; i < 4; i++) {
+		limit_worker(&server, lifeline, 2 * STEP_NS, NO_LIMIT_NS);
+		assert_int_equal(write(in[1], &byte, 1), 1);
+		assert_int_equal(read(out[0], &byte, 1), 1);
+	}
+	assert_false(sandbox_worker_exited(lifeline, &status));
+	byte = BYTE_COMPUTE_FOREVER;
+	assert_int_equal(write(in[1], &byte, 1), 1);
+	status = wait_for_exit(lifeline);
+	assert_true(sandbox_status_is_cpu_limit(status));
+	assert_false(sandbox_status_is_hang(status));
+	assert_int_equal(read(out[0], &byte, 1), 0);
+	/* A worker exits before the server has read its last limits. */
+	for (size_t i = 0; i < 200; i++) {
+		lifeline = sandbox_worker_start(&server, WORKER_UNPACK, in, 1);
+		polled = (struct pollfd){.fd = lifeline, .events = POLLIN};
+		do
+			sandbox_worker_limit(lifeline, NS_PER_SECOND, NS_PER_SECOND);
+		while (!poll(&polled, 1, 0));
+		assert_int_equal(wait_for_exit(lifeline), 0);
+	}
+	/* A worker without a limit, and a worker that crashes, have not used it up. */
+	assert_false(sandbox_status_is_cpu_limit(0));
+	assert_false(sandbox_status_is_cpu_limit(SIGKILL));
+	assert_false(sandbox_status_is_cpu_limit(WORKER_STATUS_UNKNOWN));
+	assert_false(sandbox_status_is_hang(WORKER_STATUS_UNKNOWN));
+	close(in[0]);
+	close(in[1]);
+	close(out[0]);
+	sandbox_server_stop(&server);
+}
+
+/* A worker, which waits for bytes, and its pipes. */
+struct steps {
+	struct sandbox_server server;
+	int in[2], out[2], lifeline;
+};
+
+static void start_steps(struct steps *steps)
+{
+	struct error error;
+
+	assert_int_equal(sandbox_server_start(&steps->server, compute_in_steps, &error), 0);
+	assert_int_equal(pipe2(steps->in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(steps->out, O_CLOEXEC), 0);
+	steps->lifeline = sandbox_worker_start(&steps->server, WORKER_VERIFY,
+					       (int[]){steps->in[0], steps->out[1]}, 2);
+	assert_true(steps->lifeline >= 0);
+	close(steps->out[1]);
+}
+
+static void stop_steps(struct steps *steps)
+{
+	close(steps->in[0]);
+	close(steps->in[1]);
+	close(steps->out[0]);
+	sandbox_server_stop(&steps->server);
+}
+
+static void test_worker_that_hangs_is_killed(void **state)
+{
+	int64_t begin = now_ns(CLOCK_MONOTONIC);
+	struct steps steps;
+	int status;
+
+	(void)state;
+	start_steps(&steps);
+	sandbox_worker_limit(steps.lifeline, NO_LIMIT_NS, STEP_NS);
+	status = wait_for_exit(steps.lifeline);
+	assert_true(sandbox_status_is_hang(status));
+	assert_false(sandbox_status_is_cpu_limit(status));
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin >= STEP_NS);
+	stop_steps(&steps);
+}
+
+static void test_slow_worker_does_not_hang(void **state)
+{
+	struct steps steps;
+	int lifeline;
+
+	(void)state;
+	start_steps(&steps);
+	lifeline = sandbox_worker_start(&steps.server, WORKER_DEMANGLE, steps.in, 1);
+	sandbox_worker_limit(lifeline, NO_LIMIT_NS, HANG_NS);
+	assert_int_equal(wait_for_exit(lifeline), 0);
+	close(steps.lifeline);
+	stop_steps(&steps);
+}
+
+/* Without progress of the server itself, nothing is known of the worker. */
+static void test_stopped_server_finds_no_hang(void **state)
+{
+	const struct timespec longer = {.tv_sec = 1};
+	struct steps steps;
+	int64_t begin;
+
+	(void)state;
+	start_steps(&steps);
+	limit_worker(&steps.server, steps.lifeline, NO_LIMIT_NS, STEP_NS);
+	assert_int_equal(kill(steps.server.pid, SIGSTOP), 0);
+	nanosleep(&longer, NULL);
+	begin = now_ns(CLOCK_MONOTONIC);
+	assert_int_equal(kill(steps.server.pid, SIGCONT), 0);
+	assert_true(sandbox_status_is_hang(wait_for_exit(steps.lifeline)));
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin >= STEP_NS);
+	stop_steps(&steps);
+}
+
+/* The status is there although the worker lives; the server goes on when it dies. */
+static void test_status_comes_before_a_late_death(void **state)
+{
+	static const int64_t limits[][2] = {{NO_LIMIT_NS, STEP_NS}, {STEP_NS, NO_LIMIT_NS}};
+	struct steps steps;
+	char byte = BYTE_COMPUTE;
+	int status;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		kill_is_ignored = true;
+		start_steps(&steps);
+		kill_is_ignored = false;
+		/* It hangs, or uses up the time in one step. */
+		if (i)
+			assert_int_equal(write(steps.in[1], &byte, 1), 1);
+		sandbox_worker_limit(steps.lifeline, limits[i][0], limits[i][1]);
+		status = wait_for_exit(steps.lifeline);
+		assert_true(i ? sandbox_status_is_cpu_limit(status)
+			      : sandbox_status_is_hang(status));
+		if (!i)
+			assert_int_equal(write(steps.in[1], &byte, 1), 1);
+		assert_int_equal(read(steps.out[0], &byte, 1), 1);
+		/* It exits at the end of its input. */
+		close(steps.in[1]);
+		assert_int_equal(read(steps.out[0], &byte, 1), 0);
+		for (size_t j = 0; j < 3; j++)
+			assert_int_equal(wait_for_exit(sandbox_worker_start(
+						 &steps.server, WORKER_UNPACK, steps.in, 1)),
+					 0);
+		close(steps.in[0]);
+		close(steps.out[0]);
+		sandbox_server_stop(&steps.server);
+	}
+}
+
+static void test_without_cpu_clock_elapsed_time_is_limited(void **state)
+{
+	const char byte = BYTE_COMPUTE_FOREVER;
+	int64_t begin = now_ns(CLOCK_MONOTONIC);
+	struct steps steps;
+
+	(void)state;
+	has_no_cpu_clocks = true;
+	start_steps(&steps);
+	has_no_cpu_clocks = false;
+	assert_int_equal(write(steps.in[1], &byte, 1), 1);
+	sandbox_worker_limit(steps.lifeline, NS_PER_MS, STEP_NS);
+	assert_true(sandbox_status_is_hang(wait_for_exit(steps.lifeline)));
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin >= STEP_NS);
+	stop_steps(&steps);
+}
+
 static char state_of(pid_t pid)
 {
 	char path[64], state = 0;
@@ -816,6 +1078,12 @@ int main(void)
 		cmocka_unit_test(test_signals_of_the_terminal_are_for_the_parent),
 		cmocka_unit_test(test_server_ends_with_its_parent),
 		cmocka_unit_test(test_number_of_workers_is_limited),
+		cmocka_unit_test(test_cpu_time_is_limited),
+		cmocka_unit_test(test_worker_that_hangs_is_killed),
+		cmocka_unit_test(test_slow_worker_does_not_hang),
+		cmocka_unit_test(test_stopped_server_finds_no_hang),
+		cmocka_unit_test(test_status_comes_before_a_late_death),
+		cmocka_unit_test(test_without_cpu_clock_elapsed_time_is_limited),
 		cmocka_unit_test(test_server_waits_for_requests),
 		cmocka_unit_test(test_worker_is_the_first_victim),
 		cmocka_unit_test(test_kept_user_is_reported),

@@ -4,11 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +27,9 @@ static struct sandbox_server server;
 static void worker(enum worker_kind kind, const int fds[], size_t count)
 {
 	static unsigned char bytes[MANY];
+	const struct timespec timeout = {.tv_sec = 1};
 	size_t size = kind == WORKER_READ_HEADERS ? MANY : 4, sent = 0;
+	unsigned int word = 0;
 	ssize_t got;
 
 	if (count != 2 || pread(fds[0], bytes, sizeof(bytes), 0) < 0)
@@ -33,6 +38,12 @@ static void worker(enum worker_kind kind, const int fds[], size_t count)
 		for (;;)
 			sched_yield();
 	}
+	if (kind == WORKER_URGENT_UNWIND_TABLE) {
+		for (;;)
+			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	}
+	if (kind == WORKER_GO_PROGRAM)
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 	while (sent < size) {
 		got = write(fds[1], bytes + sent, size - sent);
 		if (got < 0)
@@ -71,17 +82,20 @@ static void results_are_read_to_their_end(void **state)
 		bytes[i] = (unsigned char)(i * i >> 3);
 	input = make_input(bytes);
 	/* Shorter than the result may be, and as long. */
-	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY + 1, 20000),
-			 MANY);
+	assert_int_equal(
+		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY + 1, 20000, 20000),
+		MANY);
 	assert_memory_equal(result, bytes, MANY);
 	memset(result, 0, sizeof(result));
-	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY, 20000),
-			 MANY);
+	assert_int_equal(
+		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY, 20000, 20000), MANY);
 	assert_memory_equal(result, bytes, MANY);
-	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY - 1, 20000),
-			 -E2BIG);
-	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 4, 20000), 4);
-	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 3, 20000),
+	assert_int_equal(
+		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY - 1, 20000, 20000),
+		-E2BIG);
+	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 4, 20000, 20000),
+			 4);
+	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 3, 20000, 20000),
 			 -E2BIG);
 	close(input);
 }
@@ -105,19 +119,35 @@ static void failures_are_errors(void **state)
 	(void)state;
 	/* A complete result of a worker that crashed, or failed. */
 	assert_int_equal(
-		worker_call(&server, WORKER_DEMANGLE, input, result, sizeof(result), 20000),
+		worker_call(&server, WORKER_DEMANGLE, input, result, sizeof(result), 20000, 20000),
 		-EBADMSG);
-	assert_int_equal(worker_call(&server, WORKER_UNPACK, input, result, sizeof(result), 20000),
-			 -EBADMSG);
-	assert_int_equal(worker_call(&server, WORKER_VERIFY, input, result, sizeof(result), 20000),
-			 -EBADMSG);
+	assert_int_equal(
+		worker_call(&server, WORKER_UNPACK, input, result, sizeof(result), 20000, 20000),
+		-EBADMSG);
+	assert_int_equal(
+		worker_call(&server, WORKER_VERIFY, input, result, sizeof(result), 20000, 20000),
+		-EBADMSG);
 	/* It hangs. */
 	begin = now_ns(CLOCK_MONOTONIC);
-	assert_int_equal(worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result), 300),
+	assert_int_equal(worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result),
+				     UINT_MAX, 300),
 			 -ETIMEDOUT);
 	assert_true(now_ns(CLOCK_MONOTONIC) - begin >= 300 * (NS_PER_SECOND / 1000) - 2000000);
-	assert_int_equal(worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result), 0),
+	assert_int_equal(
+		worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result), UINT_MAX, 0),
+		-ETIMEDOUT);
+	/* It uses up its CPU time. */
+	assert_int_equal(worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result), 300,
+				     (unsigned int)INT_MAX),
 			 -ETIMEDOUT);
+	/* It waits for ever. */
+	assert_int_equal(worker_call(&server, WORKER_URGENT_UNWIND_TABLE, input, result,
+				     sizeof(result), UINT_MAX, (unsigned int)INT_MAX),
+			 -ETIMEDOUT);
+	/* While it waits, it uses none. */
+	assert_int_equal(
+		worker_call(&server, WORKER_GO_PROGRAM, input, result, sizeof(result), 500, 20000),
+		4);
 	/* No descriptor is left. */
 	assert_int_equal(count_fds(), before);
 	close(input);
@@ -134,7 +164,7 @@ static void worker_needs_a_server(void **state)
 	assert_int_equal(sandbox_server_start(&gone, worker, &error), 0);
 	sandbox_server_stop(&gone);
 	before = count_fds();
-	assert_int_equal(worker_call(&gone, WORKER_VERIFY, STDIN_FILENO, &result, 1, 20000),
+	assert_int_equal(worker_call(&gone, WORKER_VERIFY, STDIN_FILENO, &result, 1, 20000, 20000),
 			 -EBADF);
 	assert_int_equal(count_fds(), before);
 }

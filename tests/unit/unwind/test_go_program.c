@@ -122,11 +122,12 @@ int go_pclntab_each_stack_size(const struct go_pclntab *pclntab, const struct go
 
 /* The worker, in this process. */
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
-		    void *result, size_t size, unsigned int timeout_ms)
+		    void *result, size_t size, unsigned int cpu_ms, unsigned int timeout_ms)
 {
 	int output = memfd_create("result", MFD_CLOEXEC);
 	ssize_t got;
 
+	(void)cpu_ms;
 	(void)timeout_ms;
 	assert_null(server);
 	assert_int_equal(kind, WORKER_GO_PROGRAM);
