@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,9 +51,8 @@
 #define LINE_BYTES 56u /* of memory for a line and its function */
 #define MS_PER_SECOND INT64_C(1000)
 #define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
-#define EXIT_TIMEOUT_MS                                                                            \
-	1000 /* for a worker to exit that was killed; its status is unknown then                   \
-	      */
+/* For a worker to exit that was killed; its status is unknown then. */
+#define EXIT_TIMEOUT_MS 10000
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
@@ -113,6 +113,8 @@ struct worker {
 	size_t share;
 	int64_t started; /* ms */
 	int lifeline; /* see sandbox/fork_server.h */
+	bool has_status; /* `status` was read from the lifeline: it has exited, or was killed */
+	int status;
 	unsigned int opener; /* in batch->openers */
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
@@ -120,7 +122,6 @@ struct worker {
 	bool protocol_error; /* it sent an invalid message */
 	enum over_quota over_quota; /* of bytes */
 	unsigned int problems;
-	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
 	int64_t deadline; /* ms; it is killed then in any case */
 	unsigned char *buffer; /* bytes read but not parsed yet */
 	size_t size, capacity;
@@ -168,7 +169,12 @@ static int64_t now_ms(void)
 	return now_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
-static unsigned int idle_timeout_s(const struct worker_pool *pool)
+static unsigned int cpu_limit_s(const struct worker_pool *pool)
+{
+	return pool->cpu_s ? pool->cpu_s : WORKER_CPU_S;
+}
+
+static unsigned int hang_limit_s(const struct worker_pool *pool)
 {
 	return pool->timeout_s ? pool->timeout_s : WORKER_TIMEOUT_S;
 }
@@ -392,6 +398,13 @@ static int start_processes(struct batch *batch, struct worker *worker, struct st
 	return err;
 }
 
+/* A worker has sent something, or begins: its limits begin anew. */
+static void grant_time(const struct batch *batch, const struct worker *worker)
+{
+	sandbox_worker_limit(worker->lifeline, cpu_limit_s(batch->pool) * NS_PER_SECOND,
+			     hang_limit_s(batch->pool) * NS_PER_SECOND);
+}
+
 /* Starts a worker for the first slice of a share. */
 static int start_worker(struct batch *batch, struct worker *worker, struct share *share)
 {
@@ -431,7 +444,7 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 		free(worker->ranges);
 		return err;
 	}
-	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * MS_PER_SECOND;
+	grant_time(batch, worker);
 	worker->deadline = now_ms() + deadline_s(batch->pool) * MS_PER_SECOND;
 	share->first = slice->next;
 	share->running++;
@@ -496,13 +509,20 @@ static bool await_end(struct batch *batch)
 	return batch->worker_count > 0;
 }
 
+/* Whether a worker was killed by the server of the sandbox. It may still live, in the kernel. */
+static bool is_at_limit(const struct worker *worker)
+{
+	return worker->has_status && (sandbox_status_is_cpu_limit(worker->status) ||
+				      sandbox_status_is_hang(worker->status));
+}
+
 /*
- * A worker has closed its pipe, or has sent an invalid message. It is killed at once, as it may
- * close the pipe without exiting. If it has failed, its status is awaited.
+ * A worker has closed its pipe, was killed, or has sent an invalid message. It is killed at once,
+ * as it may close the pipe without exiting. If it has failed, its status is awaited.
  */
 static void end_worker(struct batch *batch, struct worker *worker)
 {
-	if (worker->got_end && !worker->protocol_error) {
+	if (worker->got_end && !worker->protocol_error && !is_at_limit(worker)) {
 		batch->openers[worker->opener].is_kept = true;
 		remove_worker(batch, worker);
 		return;
@@ -511,7 +531,6 @@ static void end_worker(struct batch *batch, struct worker *worker)
 	close(worker->fd);
 	worker->fd = -1;
 	worker->deadline = now_ms() + EXIT_TIMEOUT_MS;
-	worker->idle_deadline = worker->deadline;
 }
 
 /* The process of a worker could not be forked: its slice is the next one of its share again. */
@@ -525,21 +544,6 @@ static void repeat_slice(struct batch *batch, struct worker *worker)
 	(void)await_end(batch);
 }
 
-static void report_end(struct batch *batch, struct worker *worker, bool exited)
-{
-	int status = WORKER_STATUS_UNKNOWN;
-
-	if (exited && !sandbox_worker_exited(worker->lifeline, &status))
-		return;
-	if (exited && status == WORKER_STATUS_UNKNOWN && batch->opener_count > 1 &&
-	    !worker->protocol_error) {
-		repeat_slice(batch, worker);
-		return;
-	}
-	report_failure(batch, worker, status);
-	remove_worker(batch, worker);
-}
-
 /* Results received before stay. */
 static void abandon_task(struct batch *batch, struct worker *worker, const char *why)
 {
@@ -551,18 +555,45 @@ static void abandon_task(struct batch *batch, struct worker *worker, const char 
 	remove_worker(batch, worker);
 }
 
-static void kill_expired(struct batch *batch, struct worker *worker, int64_t now)
+static void abandon_at_limit(struct batch *batch, struct worker *worker)
 {
 	struct error error;
 
-	if (worker->deadline <= now)
-		error_set(&error, ETIMEDOUT,
-			  "takes too long to read: after %u s, the rest has no names",
-			  deadline_s(batch->pool));
-	else
+	if (sandbox_status_is_hang(worker->status))
 		error_set(&error, ETIMEDOUT, "has no symbols: reading hung for %u s",
-			  idle_timeout_s(batch->pool));
+			  hang_limit_s(batch->pool));
+	else
+		error_set(&error, ETIMEDOUT,
+			  "takes too long to read: after %u s of CPU time without a result, the "
+			  "rest has no names",
+			  cpu_limit_s(batch->pool));
 	abandon_task(batch, worker, error.text);
+}
+
+static void abandon_at_deadline(struct batch *batch, struct worker *worker)
+{
+	struct error error;
+
+	error_set(&error, ETIMEDOUT, "takes too long to read: after %u s, the rest has no names",
+		  deadline_s(batch->pool));
+	abandon_task(batch, worker, error.text);
+}
+
+static void report_end(struct batch *batch, struct worker *worker)
+{
+	int status = worker->has_status ? worker->status : WORKER_STATUS_UNKNOWN;
+
+	if (worker->has_status && status == WORKER_STATUS_UNKNOWN && batch->opener_count > 1 &&
+	    !worker->protocol_error) {
+		repeat_slice(batch, worker);
+		return;
+	}
+	if (is_at_limit(worker) && !worker->protocol_error) {
+		abandon_at_limit(batch, worker);
+		return;
+	}
+	report_failure(batch, worker, status);
+	remove_worker(batch, worker);
 }
 
 /* Kills all before it waits, so that they exit in parallel. */
@@ -819,7 +850,7 @@ static int read_worker(struct batch *batch, struct worker *worker)
 		return 0;
 	if (got > 0) {
 		worker->size += (size_t)got;
-		worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * MS_PER_SECOND;
+		grant_time(batch, worker);
 		err = handle_messages(batch, worker);
 		if (!worker->protocol_error && !worker->over_quota)
 			return err;
@@ -835,7 +866,7 @@ static int read_worker(struct batch *batch, struct worker *worker)
 	return err;
 }
 
-/* Returns the time, in ms, of the first deadline. */
+/* Returns the time, in ms, of the first deadline, or of an end that is known. */
 static int64_t next_deadline(const struct batch *batch)
 {
 	int64_t next = batch->deadline;
@@ -843,61 +874,78 @@ static int64_t next_deadline(const struct batch *batch)
 	for (unsigned int i = 0; i < batch->worker_count; i++) {
 		const struct worker *worker = &batch->workers[i];
 
-		if (worker->idle_deadline < next)
-			next = worker->idle_deadline;
-		if (worker->deadline < next)
-			next = worker->deadline;
+		next = MIN(next, worker->has_status ? 0 : worker->deadline);
 	}
 	return next;
 }
 
+enum {
+	POLL_OUTPUT,
+	POLL_LIFELINE,
+	POLL_COUNT, /* of a worker */
+};
+
 /* Handles the events of a worker, which may be removed. */
-static int update_worker(struct batch *batch, struct worker *worker, bool readable, int64_t now)
+static int update_worker(struct batch *batch, struct worker *worker, const struct pollfd fds[],
+			 int64_t now)
 {
+	/* Its output may have come after that was polled, but before the status. */
+	bool has_all_output = worker->has_status && !fds[POLL_OUTPUT].revents;
+
+	if (fds[POLL_LIFELINE].revents)
+		worker->has_status = sandbox_worker_exited(worker->lifeline, &worker->status);
 	if (worker->fd < 0) {
-		if (readable || worker->deadline <= now)
-			report_end(batch, worker, readable);
+		if (worker->has_status || worker->deadline <= now)
+			report_end(batch, worker);
 		return 0;
 	}
 	/* The total deadline also stops a worker that never stops sending. */
-	if (worker->deadline <= now || (!readable && worker->idle_deadline <= now))
-		kill_expired(batch, worker, now);
-	else if (readable)
+	if (worker->deadline <= now)
+		abandon_at_deadline(batch, worker);
+	else if (has_all_output)
+		end_worker(batch, worker);
+	else if (fds[POLL_OUTPUT].revents)
 		return read_worker(batch, worker);
 	return 0;
 }
 
 static int poll_workers(struct batch *batch)
 {
-	struct pollfd fds[PROCESSES_MAX + 1];
+	struct pollfd fds[PROCESSES_MAX * POLL_COUNT + 1];
+	const size_t count = (size_t)batch->worker_count * POLL_COUNT;
+	struct pollfd *stop = &fds[count];
 	int64_t now = now_ms(), wait = next_deadline(batch) - now;
 	int err = 0;
 
-	for (unsigned int i = 0; i < batch->worker_count; i++) {
+	for (size_t i = 0; i < batch->worker_count; i++) {
 		const struct worker *worker = &batch->workers[i];
 
-		fds[i] = (struct pollfd){
-			.fd = worker->fd >= 0 ? worker->fd : worker->lifeline,
+		fds[i * POLL_COUNT + POLL_OUTPUT] = (struct pollfd){
+			.fd = worker->fd,
+			.events = POLLIN,
+		};
+		fds[i * POLL_COUNT + POLL_LIFELINE] = (struct pollfd){
+			.fd = worker->has_status ? -1 : worker->lifeline,
 			.events = POLLIN,
 		};
 	}
-	fds[batch->worker_count] = (struct pollfd){
+	*stop = (struct pollfd){
 		.fd = batch->pool->options.stop > 0 ? batch->pool->options.stop : -1,
 		.events = POLLIN,
 	};
 	if (wait > INT_MAX)
 		wait = INT_MAX;
-	if (poll(fds, batch->worker_count + 1, wait > 0 ? (int)wait : 0) < 0)
+	if (poll(fds, count + 1, wait > 0 ? (int)wait : 0) < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (fds[batch->worker_count].revents)
+	if (stop->revents)
 		return -EINTR;
 	reap_openers(batch);
 	now = now_ms();
 	if (batch->deadline <= now)
 		return -ETIME;
 	/* Backwards, as the last worker takes the slot of one that is removed. */
-	for (unsigned int i = batch->worker_count; i > 0 && !err; i--)
-		err = update_worker(batch, &batch->workers[i - 1], fds[i - 1].revents, now);
+	for (size_t i = batch->worker_count; i > 0 && !err; i--)
+		err = update_worker(batch, &batch->workers[i - 1], &fds[(i - 1) * POLL_COUNT], now);
 	return err;
 }
 

@@ -21,7 +21,8 @@
 struct worker_pool {
 	struct symbolize_options options;
 	unsigned int processes; /* at a time; 0: the number of online CPUs */
-	unsigned int timeout_s; /* seconds without a message; 0: WORKER_TIMEOUT_S */
+	unsigned int cpu_s; /* seconds of CPU time without a message; 0: WORKER_CPU_S */
+	unsigned int timeout_s; /* seconds in which a worker hangs; 0: WORKER_TIMEOUT_S */
 	unsigned int deadline_s; /* seconds that a worker may run; 0: WORKER_DEADLINE_S */
 	size_t output_bytes; /* quota of all files: strings and lines; 0: the default */
 	/*
@@ -42,7 +43,11 @@ struct worker_pool {
 	void *arg; /* of `lines` and `ended` */
 };
 
-/* Defaults of the time that a worker may be silent, and may run in total. */
+/*
+ * Defaults of the CPU time that a worker may use without a message, of the time in which it may
+ * hang (sandbox_worker_limit()), and of the time that it may run in total.
+ */
+#define WORKER_CPU_S 30u
 #define WORKER_TIMEOUT_S 30u
 #define WORKER_DEADLINE_S 600u
 

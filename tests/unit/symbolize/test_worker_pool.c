@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +21,7 @@
 #include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/dwarf_lookup.h"
 #include "go_image.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
@@ -866,6 +868,66 @@ static void work_slowly(const int fds[])
 	send_bytes(fds, &end, sizeof(end));
 }
 
+static void compute(int64_t cpu_ms)
+{
+	int64_t end = now_ns(CLOCK_PROCESS_CPUTIME_ID) + cpu_ms * NS_PER_MS;
+
+	while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < end)
+		;
+}
+
+/* Waits for longer than it may compute, as it does on a busy machine. */
+static void wait_and_end(const int fds[])
+{
+	const struct timespec timeout = {.tv_sec = 3};
+	const struct worker_message end = {WORKER_END, 0};
+	unsigned int word = 0;
+
+	syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
+	send_bytes(fds, &end, sizeof(end));
+}
+
+/* Uses some CPU time in each time in which it may hang, for longer than two of those. */
+static void compute_with_pauses(const int fds[])
+{
+	const struct timespec pause = {.tv_nsec = 100 * NS_PER_MS};
+	const struct worker_message end = {WORKER_END, 0};
+	int64_t begin = now_ms();
+	unsigned int word = 0;
+
+	while (now_ms() - begin < 5000) {
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+		compute(10);
+	}
+	send_bytes(fds, &end, sizeof(end));
+}
+
+/* Computes for longer than it may without a message. */
+static void compute_and_send(const int fds[])
+{
+	const struct worker_message string = {WORKER_STRING, 1}, end = {WORKER_END, 0};
+
+	for (size_t i = 0; i < 300; i++) {
+		compute(10);
+		send_bytes(fds, &string, sizeof(string));
+		send_bytes(fds, "s", 1);
+	}
+	send_bytes(fds, &end, sizeof(end));
+}
+
+/* Has a name, and then takes too long for the next one. */
+static void send_and_compute(const int fds[])
+{
+	static const struct {
+		struct worker_message message;
+		struct worker_lines lines;
+	} sent = {{WORKER_LINES, sizeof(struct worker_lines)}, {0, 0}};
+
+	send_bytes(fds, &sent, sizeof(sent));
+	for (;;)
+		compute(1000);
+}
+
 static void send_message(const int fds[], uint32_t type, const void *bytes, size_t size)
 {
 	const struct worker_message message = {type, (uint32_t)size};
@@ -1095,6 +1157,10 @@ static const struct {
 } hostile[] = {
 	{"endless strings", send_strings_forever},
 	{"slow", work_slowly},
+	{"wait and end", wait_and_end},
+	{"compute with pauses", compute_with_pauses},
+	{"compute and send", compute_and_send},
+	{"send and compute", send_and_compute},
 	{"sequence", send_sequence},
 	{"progress once", send_progress_once},
 	{"short progress", send_short_progress},
@@ -1143,7 +1209,7 @@ static void failing_workers_do_not_affect_others(void **state)
 	} failures[] = {
 		{"crash", "signal 11"},
 		{"exit early", "could not be read"},
-		{"hang", "hung for 1 s"},
+		{"hang", "after 1 s of CPU time without a result"},
 		{"garbage", "violated the protocol"},
 		{"lines twice", "violated the protocol"},
 		{"close pipe", "signal 9"},
@@ -1155,7 +1221,7 @@ static void failing_workers_do_not_affect_others(void **state)
 	char paths[12][32];
 
 	(void)state;
-	pool.timeout_s = 1;
+	pool.cpu_s = 1;
 	pool.processes = 3;
 	for (size_t i = 0; i < 12; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
@@ -1218,7 +1284,14 @@ static int hang_in_open(void *arg, unsigned int candidate, struct error *error)
 	return -EIO;
 }
 
-static void opener_that_hangs_is_given_up(void **state)
+static void fail_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	(void)arg, (void)timeout_s, (void)files;
+	fail();
+}
+
+/* The run does not wait for it: the next file is read, and the run ends. */
+static void hang_and_read_next(const struct worker_pool *pool)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -1235,14 +1308,97 @@ static void opener_that_hangs_is_given_up(void **state)
 		 .open = open_path,
 		 .arg = (char *)path},
 	};
+	int64_t begin = now_ms();
+
+	assert_int_equal(run_pool(pool, jobs, 2), 0);
+	assert_true(now_ms() - begin >= 1000);
+	assert_string_equal(results[0].problem, "has no symbols: reading hung for 1 s");
+	assert_int_equal(results[1].calls, 1);
+	assert_string_equal(results[1].problem, "");
+}
+
+static void opener_that_hangs_is_given_up(void **state)
+{
 	struct worker_pool pool = default_pool;
 
 	(void)state;
 	pool.timeout_s = 1;
 	pool.processes = 1;
-	assert_int_equal(run_pool(&pool, jobs, 2), 0);
-	assert_non_null(strstr(results[0].problem, "hung for 1 s"));
-	assert_int_equal(results[1].calls, 1);
+	pool.options.timeout_s = 600;
+	pool.options.timed_out = fail_timeout;
+	hang_and_read_next(&pool);
+}
+
+/* A server whose workers do not die, as those that hang in the kernel. */
+static bool kill_is_ignored;
+
+int kill(pid_t pid, int number)
+{
+	return kill_is_ignored ? 0 : (int)syscall(SYS_kill, pid, number);
+}
+
+static void worker_that_does_not_die_is_given_up(void **state)
+{
+	const struct sandbox_server usual = server;
+	struct worker_pool pool = default_pool;
+	struct error error;
+
+	(void)state;
+	kill_is_ignored = true;
+	assert_int_equal(sandbox_server_start(&server, worker_of_test, &error), 0);
+	kill_is_ignored = false;
+	pool.timeout_s = 1;
+	pool.processes = 1;
+	pool.options.timeout_s = 600;
+	pool.options.timed_out = fail_timeout;
+	hang_and_read_next(&pool);
+	sandbox_server_stop(&server);
+	server = usual;
+}
+
+/* On a busy machine, a file takes longer. */
+static void time_to_compute_is_cpu_time(void **state)
+{
+	const uint64_t address = 0x1000;
+	struct worker_job jobs[3];
+	static const char *const paths[] = {"wait and end", "compute and send", "send and compute"};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		jobs[i] = (struct worker_job){
+			.path = paths[i], .build_id = "", .addresses = &address, .count = 1};
+	pool.cpu_s = 2;
+	pool.processes = 3;
+	assert_int_equal(run_pool(&pool, jobs, 3), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[1].problem, "");
+	/* What it has sent is kept. */
+	assert_int_equal(results[2].calls, 1);
+	assert_string_equal(results[2].problem, "takes too long to read: after 2 s of CPU time "
+						"without a result, the rest has no names");
+}
+
+static void slow_file_does_not_hang(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {
+		.path = "compute with pauses", .build_id = "", .addresses = &address, .count = 1};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.timeout_s = 2;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+static int stop_ends[2];
+
+static int store_lines_and_stop(void *arg, size_t job, size_t index,
+				const struct source_line *lines, size_t count)
+{
+	assert_int_equal(write(stop_ends[1], "", 1), 1);
+	return store_lines(arg, job, index, lines, count);
 }
 
 static void opener_opens_no_other_files(void **state)
@@ -1357,6 +1513,14 @@ static void timeout_of_all_files_keeps_results(void **state)
 	assert_true(now_ms() - start < 30000);
 }
 
+/* Ends the run at the last file. */
+static int end_at_last_of_twelve(void *arg, size_t job, size_t index,
+				 const struct source_line *lines, size_t count)
+{
+	(void)arg, (void)index, (void)lines, (void)count;
+	return job == 11 ? -ECANCELED : 0;
+}
+
 /* A user whose files hang uses up the time of that user only. */
 static void time_is_shared_by_owners(void **state)
 {
@@ -1368,26 +1532,23 @@ static void time_is_shared_by_owners(void **state)
 	(void)state;
 	for (size_t i = 0; i < 12; i++)
 		jobs[i] = (struct worker_job){
-			.path = i < 8 ? "hang" : path,
+			.path = path,
 			.build_id = "",
 			.addresses = &outer,
 			.count = 1,
-			.open = open_path,
+			.open = i < 8 ? hang_in_open : open_path,
 			.arg = (char *)path,
 			.has_owner = true,
 			.owner = i < 8 ? 1001 : 1002,
 		};
-	pool.processes = 2;
-	pool.timeout_s = 2;
-	pool.options.timeout_s = 5;
-	pool.options.timed_out = ignore_timeout;
-	assert_int_equal(run_pool(&pool, jobs, 12), 0);
-	for (size_t i = 8; i < 12; i++)
-		assert_int_equal(results[i].calls, 1);
-	pool.processes = 1;
-	assert_int_equal(run_pool(&pool, jobs, 12), 0);
-	for (size_t i = 8; i < 12; i++)
-		assert_int_equal(results[i].calls, 1);
+	pool.timeout_s = 3;
+	pool.options.problem = count_problem;
+	pool.lines = end_at_last_of_twelve;
+	for (pool.processes = 1; pool.processes <= 2; pool.processes++) {
+		problems = 0;
+		assert_int_equal(run_pool(&pool, jobs, 12), -ECANCELED);
+		assert_true(problems < 8);
+	}
 }
 
 static size_t problems_before;
@@ -1412,11 +1573,11 @@ static void owners_come_one_after_another(void **state)
 	(void)state;
 	for (size_t i = 0; i < 8; i++)
 		jobs[i] = (struct worker_job){
-			.path = i < 7 ? "hang" : path,
+			.path = path,
 			.build_id = "",
 			.addresses = &outer,
 			.count = 1,
-			.open = open_path,
+			.open = i < 7 ? hang_in_open : open_path,
 			.arg = (char *)path,
 			.has_owner = true,
 			.owner = owners[i],
@@ -1489,15 +1650,6 @@ static void more_files_than_places_of_workers_are_read(void **state)
 }
 
 /* Stop by a file descriptor */
-
-static int stop_ends[2];
-
-static int store_lines_and_stop(void *arg, size_t job, size_t index,
-				const struct source_line *lines, size_t count)
-{
-	assert_int_equal(write(stop_ends[1], "", 1), 1);
-	return store_lines(arg, job, index, lines, count);
-}
 
 static void stop_ends_the_run_and_its_workers(void **state)
 {
@@ -1788,7 +1940,6 @@ static void each_message_is_checked(void **state)
 	(void)state;
 	pool.lines = count_lines;
 	pool.ended = note_end;
-	pool.timeout_s = 20;
 	for (uint64_t i = 0; i < SEQUENCE_COUNT; i++) {
 		job.code_start = i;
 		lines_received = line_calls = 0;
@@ -2178,6 +2329,9 @@ int main(void)
 		cmocka_unit_test(failing_workers_do_not_affect_others),
 		cmocka_unit_test(worker_that_closes_its_pipe_is_killed_at_once),
 		cmocka_unit_test(opener_that_hangs_is_given_up),
+		cmocka_unit_test(worker_that_does_not_die_is_given_up),
+		cmocka_unit_test(slow_file_does_not_hang),
+		cmocka_unit_test(time_to_compute_is_cpu_time),
 		cmocka_unit_test(opener_opens_no_other_files),
 		cmocka_unit_test(opener_opens_named_files_with_the_rights_of_the_owner),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),

@@ -405,7 +405,7 @@ static void opener_that_hangs_delays_no_other_worker(void **state)
 static void opener_of_a_worker_that_failed_serves_no_other(void **state)
 {
 	enum { FAILURES = sizeof(failures) / sizeof(failures[0]) };
-	struct worker_pool pool = {.processes = 1, .timeout_s = 1};
+	struct worker_pool pool = {.processes = 1, .cpu_s = 1};
 	struct worker_job jobs[2 * FAILURES];
 
 	(void)state;
