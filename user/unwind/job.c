@@ -71,8 +71,10 @@ int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server
 		return job->result;
 	job->lifeline = sandbox_worker_start(server, kind, (int[]){fd, job->result}, 2);
 	job->deadline = now_ns(CLOCK_MONOTONIC) + UNWIND_JOB_NS;
-	if (job->lifeline >= 0)
+	if (job->lifeline >= 0) {
+		sandbox_worker_limit(job->lifeline, UNWIND_JOB_CPU_NS, UNWIND_JOB_HANG_NS);
 		return 0;
+	}
 	close(job->result);
 	return job->lifeline;
 }
@@ -125,6 +127,10 @@ static int error_of(int status)
 {
 	if (status == WORKER_STATUS_UNKNOWN)
 		return -EAGAIN;
+	if (sandbox_status_is_cpu_limit(status))
+		return -ETIME;
+	if (sandbox_status_is_hang(status))
+		return -ETIMEDOUT;
 	/* Workers are the first victims when the machine is out of memory. */
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? -ECANCELED : -EBADMSG;
 }

@@ -7,14 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "sandbox.h"
 #include "sandbox/fork_server.h"
 #include "unwind/job.h"
@@ -465,6 +468,8 @@ static enum {
 	WRITE_BAD_TABLE,
 	CRASH,
 	KILLED,
+	COMPUTE,
+	WAIT,
 	HANG
 } mode;
 
@@ -472,6 +477,7 @@ static void misbehave(enum worker_kind kind, const int fds[], size_t count)
 {
 	struct stackbeat_unwind_table table = {.magic = STACKBEAT_UNWIND_MAGIC};
 	struct unwind_summary summary = {.result = UNWIND_COMPILED};
+	unsigned int word = 0;
 	ssize_t done = 1;
 
 	(void)kind, (void)count;
@@ -493,7 +499,11 @@ static void misbehave(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case CRASH:
 		abort();
+	case WAIT:
+		for (;;)
+			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	case KILLED:
+	case COMPUTE:
 	case HANG:
 		while (done)
 			fstat(fds[0], &(struct stat){0});
@@ -516,11 +526,19 @@ static void a_worker_is_not_trusted(void **state)
 		assert_int_equal(unwind_job_start(&job, &server, fd, true), 0);
 		if (mode == KILLED)
 			sandbox_worker_kill(job.lifeline);
+		/* Less than the job has given it. */
+		if (mode == COMPUTE)
+			sandbox_worker_limit(job.lifeline, NS_PER_MS, UNWIND_JOB_HANG_NS);
+		if (mode == WAIT)
+			sandbox_worker_limit(job.lifeline, UNWIND_JOB_CPU_NS, 100 * NS_PER_MS);
 		if (mode == HANG)
 			assert_int_equal(unwind_job_finish(&job, &summary, &table), -ETIMEDOUT);
 		else
 			assert_int_equal(wait_and_finish(&job, &summary, &table),
-					 mode == KILLED ? -ECANCELED : -EBADMSG);
+					 mode == KILLED    ? -ECANCELED
+					 : mode == COMPUTE ? -ETIME
+					 : mode == WAIT    ? -ETIMEDOUT
+							   : -EBADMSG);
 		assert_null(table);
 		assert_int_equal(job.lifeline, -1);
 		sandbox_server_stop(&server);
