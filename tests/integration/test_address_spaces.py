@@ -13,7 +13,7 @@ from pathlib import Path
 
 import workloads
 from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with,
-                     last_json, load, long_test, make_cgroup, release, run, Skip, SLOWDOWN, start,
+                     last_json, load, long_exact_test, long_test, make_cgroup, release, run, Skip, SLOWDOWN, start,
                      start_waiting, test, use, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
@@ -725,7 +725,7 @@ def count_worker_runs(seconds):
     return (tracing / "trace").read_text().count("sb_capture_work")
 
 
-@long_test
+@long_exact_test
 def worker_backs_off_from_an_unread_metadata_ring():
     """The worker runs less and less often, and resumes as soon as the reader reads."""
     workloads.raise_limit_of_mappings(200000)

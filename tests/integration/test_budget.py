@@ -8,7 +8,7 @@ import time
 
 import workloads
 from harness import (check, check_balance, check_equal, check_no_fault, exact_test, long_exact_test,
-                     long_test, Recording, run, start, test, use, wait_until, workload)
+                     Recording, run, start, test, use, wait_until, workload)
 from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
@@ -167,7 +167,7 @@ def programs_make_progress_at_the_highest_rate():
         check_balance(session.stats())
 
 
-@long_test
+@long_exact_test
 def overhead_of_hostile_mappings_stays_within_the_budget():
     """Three processes with thousands of mappings map and unmap more all the time. Their mappings are read
     again and again within the budget, and another process is still symbolized."""
