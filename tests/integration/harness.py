@@ -50,6 +50,8 @@ class Skip(Exception):
 def _registers(kind, tier):
     def register(function):
         name = f"{Path(inspect.getfile(function)).stem.removeprefix('test_')}.{function.__name__}"
+        if any(name in TESTS[kind, other] for other in TIERS):
+            raise ValueError(f"{name} is registered twice")
         TESTS[kind, tier][name] = function
         return function
     return register
