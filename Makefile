@@ -84,6 +84,11 @@ $(B)/unit/steps.o: tests/unit/steps.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(WARNINGS) -MMD -MP -c -o $@ $<
 
+$(B)/unit/patience.o: tests/unit/patience.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(WARNINGS) -MMD -MP -c -o $@ $<
+
 # Objects that embed scripts and style sheets (lib/embed.h).
 $(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/report/flamegraph.o): $(wildcard user/report/*.js user/report/*.css)
 $(foreach dir,$(B) $(B)/unit $(B)/fuzz,$(dir)/user/serve/web_page.o): $(wildcard user/serve/*.html user/serve/*.js user/serve/*.css)
@@ -94,11 +99,11 @@ $(B)/unit/user.a: $(UNIT_OBJECTS) $(B)/unit/steps.o $(PROTO_OBJECTS)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
+$(B)/unit/%: tests/unit/%.c $(B)/unit/user.a $(B)/unit/patience.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
-		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
+		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/patience.o $(B)/unit/user.a $(LIBS) -lcmocka
 
 # Without sanitizers: the program looks up millions of addresses.
 $(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/user/lib/error.o $(B)/user/lib/utf8.o

@@ -17,6 +17,7 @@
 
 #include <stackbeat.h>
 
+#include "patience.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 
@@ -71,6 +72,7 @@ static inline struct file_source fake_source(struct fake_files *files)
 		.open = fake_open,
 		.release = fake_release,
 		.arg = files,
+		.timeout_s = (unsigned int)hang_s(),
 	};
 }
 

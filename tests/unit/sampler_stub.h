@@ -7,17 +7,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "patience.h"
 #include "sandbox/fd_passing.h"
 #include "serve/protocol.h"
-#include "unit.h"
-
-#define HANG_S 60 /* nothing else takes as long, however busy the machine */
 
 static int sampler = -1; /* socket */
 
 static inline void set_timeout(int fd)
 {
-	const struct timeval time = {.tv_sec = HANG_S};
+	const struct timeval time = {.tv_sec = hang_s()};
 
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
 }

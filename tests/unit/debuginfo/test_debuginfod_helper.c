@@ -10,13 +10,13 @@
 #include "debuginfo/debug_files.h"
 #include "lib/pidfd.h"
 #include "lib/string_table.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "sandbox/capabilities.h"
 #include "symbolize/worker_pool.h"
 #include "worker_server.h"
 
 #define INHERITED 200 /* an fd of the process that starts the helper */
-#define HANG_MS 60000 /* nothing else takes as long, however busy the machine */
 
 /*
  * Replaces libdebuginfod. The requested build ID selects the behaviour: report progress until
@@ -121,7 +121,7 @@ static void stop_helper(struct debuginfod_helper *helper)
 	const pid_t pid = helper->pid;
 
 	debuginfod_helper_stop(helper);
-	assert_true(process_exits_within(pid, HANG_MS));
+	assert_true(process_exits_within(pid, hang_ms()));
 	waitpid(pid, NULL, WNOHANG);
 	/* No child process is left. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -135,7 +135,7 @@ static void test_helper_is_reaped(void **state)
 	start_helper(&helper);
 	/* It ends before it is stopped, so that nobody has to wait. */
 	assert_int_equal(shutdown(helper.socket, SHUT_RDWR), 0);
-	assert_true(process_exits_within(helper.pid, HANG_MS));
+	assert_true(process_exits_within(helper.pid, hang_ms()));
 	debuginfod_helper_stop(&helper);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	/* Once more does nothing. */

@@ -7,6 +7,7 @@
 
 #include "fake_kernel_records.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -736,7 +737,6 @@ static void perf_maps_are_found_until_the_end(void **state)
 static void perf_maps_are_found_at_checks(void **state)
 {
 	struct address_space *space;
-	size_t found = 0;
 
 	(void)state;
 	add_jit_process(1, NOBODY, 0);
@@ -746,9 +746,7 @@ static void perf_maps_are_found_at_checks(void **state)
 	usleep(50000);
 	put_perf_map(NOBODY, NOBODY);
 	collect_garbage(1000, true);
-	for (int tries = 0; !found && tries < 10000; tries++, usleep(1000))
-		found = take_maps();
-	assert_int_equal(found, 1);
+	wait_until(take_maps() == 1);
 }
 
 /* Without a record, and with the ids of another namespace, it is not known which map it is. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "patience.h"
 #include "sandbox.h"
 
 static struct file_opener *opener;
@@ -206,7 +207,7 @@ static void nothing_waits_for_too_many_hung_files(void **state)
 	/* Each on a device of its own. */
 	for (uint64_t id = 1; id <= FILE_OPENER_STUCK_MAX + 10; id++)
 		add_open(id);
-	for (int tries = 0; given_up < FILE_OPENER_STUCK_MAX + 10 && tries < 60000; tries++) {
+	for (int looks = 0; given_up < FILE_OPENER_STUCK_MAX + 10 && looks < hang_ms(); looks++) {
 		__atomic_add_fetch(&now, NS_PER_SECOND, __ATOMIC_RELAXED);
 		file_opener_watch(opener);
 		for (job = file_opener_take(opener); job; job = next) {
@@ -231,7 +232,7 @@ static void expect_hung(uint32_t file)
 {
 	struct file_job *job = NULL;
 
-	for (int tries = 0; !job && tries < 60000; tries++) {
+	for (int looks = 0; !job && looks < hang_ms(); looks++) {
 		__atomic_add_fetch(&now, NS_PER_SECOND, __ATOMIC_RELAXED);
 		file_opener_watch(opener);
 		job = file_opener_take(opener);

@@ -11,6 +11,7 @@
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "process/binary_store.h"
 #include "process/find_mapped_file.h"
 #include "sandbox.h"
@@ -18,6 +19,42 @@
 
 static struct fake_files files;
 static struct mapped_files *mapped;
+
+/* The time passes only while something hangs: however busy the machine is, nothing else seems to.
+ */
+static int64_t now = NS_PER_SECOND;
+static bool link_hangs; /* the call that is waited for does */
+
+/* Replaces libc's function. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	const int64_t ns = __atomic_load_n(&now, __ATOMIC_RELAXED);
+
+	if (clock != CLOCK_MONOTONIC)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	*time = (struct timespec){ns / NS_PER_SECOND, ns % NS_PER_SECOND};
+	return 0;
+}
+
+/* Replaces libc's function: looks at the time again and again, as it is not that of the machine. */
+int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+			   const struct timespec *deadline)
+{
+	const int64_t end = deadline->tv_sec * NS_PER_SECOND + deadline->tv_nsec;
+	struct timespec soon;
+
+	if (__atomic_exchange_n(&link_hangs, false, __ATOMIC_RELAXED))
+		__atomic_store_n(&now, end, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&now, __ATOMIC_RELAXED) >= end)
+		return ETIMEDOUT;
+	(void)clock;
+	syscall(SYS_clock_gettime, CLOCK_REALTIME, &soon);
+	soon.tv_nsec += 1000000;
+	soon.tv_sec += soon.tv_nsec / NS_PER_SECOND;
+	soon.tv_nsec %= NS_PER_SECOND;
+	pthread_cond_timedwait(condition, mutex, &soon);
+	return 0;
+}
 
 static int set_up(void **state)
 {
@@ -460,33 +497,37 @@ static void kept_files_leave_room(void **state)
 	assert_in_range(open_files() - before, 1, 64);
 }
 
+/* Returns whether the first candidate is open as `fd`, and is not the inode. */
+static bool opens_other(const struct mapped_file *file, ino_t inode, int *fd)
+{
+	struct stat st;
+
+	*fd = mapped_file_open_candidate(mapped, file, 0, NULL);
+	if (*fd < 0)
+		return false;
+	assert_int_equal(fstat(*fd, &st), 0);
+	if (st.st_ino != inode)
+		return true;
+	close(*fd);
+	return false;
+}
+
 /* As long as the file has a name, and no process maps it, its file system can be unmounted. */
 static void unmapped_file_is_replaced_by_a_copy(void **state)
 {
 	struct mapped_file *file = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
 	struct stat original, copy;
-	bool written = true;
 	int fd;
 
 	(void)state;
 	assert_int_equal(stat(in_sandbox("a.so"), &original), 0);
 	request(file);
-	for (int i = 0; i < 1000; i++) {
-		mapped_files_sweep(mapped);
-		fd = mapped_file_open_candidate(mapped, file, 0, NULL);
-		if (fd >= 0) {
-			assert_int_equal(fstat(fd, &copy), 0);
-			written = copy.st_ino != original.st_ino && pwrite(fd, "x", 1, 0) > 0;
-			close(fd);
-			if (copy.st_ino != original.st_ino)
-				break;
-		}
-		usleep(10000);
-	}
-	assert_int_not_equal(copy.st_ino, original.st_ino);
+	wait_until((mapped_files_sweep(mapped), opens_other(file, original.st_ino, &fd)));
+	assert_int_equal(fstat(fd, &copy), 0);
 	assert_int_equal(copy.st_nlink, 0);
 	/* A compromised worker gets it. */
-	assert_false(written);
+	assert_true(pwrite(fd, "x", 1, 0) < 0);
+	close(fd);
 	run("rm %s", in_sandbox("a.so"));
 	mapped_files_finish(mapped);
 	assert_symbol(file, "copied");
@@ -515,10 +556,7 @@ static void failed_copies_leave_room(void **state)
 	while (open_files() < before + FILES)
 		mapped_files_sweep(mapped);
 	/* Until their descriptors for the copies are closed. */
-	for (int i = 0; i < 1000 && open_files() > before; i++) {
-		mapped_files_collect(mapped);
-		usleep(10000);
-	}
+	wait_until((mapped_files_collect(mapped), open_files() <= before));
 	assert_int_equal(open_files(), before);
 	opened[FILES] = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
 	assert_int_equal(stat(in_sandbox("a.so"), &original), 0);
@@ -665,10 +703,7 @@ static void released_file_is_forgotten(void **state)
 		mapped_files_sweep(mapped);
 	assert_ptr_equal(mapped_files_at(mapped, index), file);
 	mapped_file_release(mapped, file);
-	for (int i = 0; i < 500 && open_files() >= before; i++) {
-		mapped_files_sweep(mapped);
-		usleep(10000);
-	}
+	wait_until((mapped_files_sweep(mapped), open_files() < before));
 	assert_in_range(open_files(), 1, before - 1);
 	/* Its index is used again. */
 	assert_int_equal(announce(build("b.so", "b", "0x0103"), "\1\3", 2)->index, index);
@@ -753,8 +788,10 @@ static unsigned int unsynced; /* calls of statx() with AT_STATX_DONT_SYNC */
 int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *st)
 {
 	unsynced += !!(flags & AT_STATX_DONT_SYNC);
-	if (map_files_hang)
+	if (map_files_hang) {
+		__atomic_store_n(&link_hangs, true, __ATOMIC_RELAXED);
 		hang();
+	}
 	return (int)syscall(SYS_statx, folder, path, flags, mask, st);
 }
 
@@ -809,7 +846,7 @@ static void file_that_the_kernel_does_not_hold_is_found(void **state)
 static void process_that_blocks_its_mappings_stops_nobody(void **state)
 {
 	const struct file_source source = fake_source(&files);
-	int64_t start = now_ns(CLOCK_MONOTONIC);
+	int64_t start = now;
 
 	(void)state;
 	mapped_files_free(mapped);
@@ -820,12 +857,10 @@ static void process_that_blocks_its_mappings_stops_nobody(void **state)
 	hangs = map_files_hang = true;
 	for (int i = 0; i < 100; i++)
 		assert_null(mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000));
-	assert_in_range(now_ns(CLOCK_MONOTONIC) - start, NS_PER_SECOND, 60 * NS_PER_SECOND);
+	assert_in_range(now - start, NS_PER_SECOND, 60 * NS_PER_SECOND);
 	map_files_hang = false;
 	end_hang();
-	for (int i = 0; i < 1000 && !mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000); i++)
-		usleep(10000);
-	assert_non_null(mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000));
+	wait_until(mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000));
 }
 
 static void binaries_are_saved_by_build_id(void **state)
@@ -995,11 +1030,15 @@ static void errors_of_saving_are_reported(void **state)
 		strstr(mapped_files_save_problem(mapped), in_sandbox("saved/.build-id/ab")));
 }
 
+#define HANG_S 1
+
 /* Hangs, if the id is that of the second file, as one whose server is down. */
 static int hang_at_second(uint64_t id, void *arg)
 {
-	if (id == 2)
+	if (id == 2) {
+		__atomic_add_fetch(&now, HANG_S * NS_PER_SECOND, __ATOMIC_RELAXED);
 		hang();
+	}
 	return fake_open(id, arg);
 }
 
@@ -1010,7 +1049,7 @@ static void request_three(struct mapped_file *three[3])
 
 	hangs = true;
 	source.open = hang_at_second;
-	source.timeout_s = 1;
+	source.timeout_s = HANG_S;
 	mapped_files_free(mapped);
 	mapped = mapped_files_new("", &source, &error);
 	three[0] = announce(build("a.so", "first", "0x01"), "\x01", 1);
@@ -1045,21 +1084,16 @@ static void file_that_hangs_costs_its_own_symbols_only(void **state)
 /* The kernel keeps a limited number of files: the others must be released in time. */
 static void file_that_hangs_is_given_up_while_recording(void **state)
 {
-	int64_t end = now_ns(CLOCK_MONOTONIC) + 60 * NS_PER_SECOND;
 	struct mapped_file *three[3], *later;
 
 	(void)state;
 	request_three(three);
-	while (files.released < 3 && now_ns(CLOCK_MONOTONIC) < end) {
-		mapped_files_sweep(mapped);
-		usleep(10000);
-	}
+	wait_until((mapped_files_sweep(mapped), files.released >= 3));
 	assert_int_equal(files.released, 3);
 	assert_second_hung(three);
 	later = announce(build("d.so", "fourth", "0x04"), "\x04", 1);
 	request(later);
-	while (files.released < 4 && now_ns(CLOCK_MONOTONIC) < end)
-		mapped_files_collect(mapped);
+	wait_until((mapped_files_collect(mapped), files.released >= 4));
 	assert_symbol(later, "fourth");
 	/* The thread may resume at any time, also after the end. */
 	mapped_files_free(mapped);
@@ -1070,17 +1104,13 @@ static void file_that_hangs_is_given_up_while_recording(void **state)
 /* Its file system is there again. */
 static void file_that_has_hung_is_opened_later(void **state)
 {
-	int64_t end = now_ns(CLOCK_MONOTONIC) + 60 * NS_PER_SECOND;
 	struct mapped_file *three[3];
 	struct error error;
 	int fd;
 
 	(void)state;
 	request_three(three);
-	while (files.released < 3 && now_ns(CLOCK_MONOTONIC) < end) {
-		mapped_files_sweep(mapped);
-		usleep(10000);
-	}
+	wait_until((mapped_files_sweep(mapped), files.released >= 3));
 	assert_second_hung(three);
 	end_hang();
 	/* The kernel has released it: it is opened by its path. */

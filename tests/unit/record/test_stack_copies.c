@@ -15,6 +15,7 @@
 #include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
+#include "patience.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
 #include "record/unwind_tables.h"
@@ -27,7 +28,7 @@
 #define PUSHES_MAX 64u
 #define PROGRAM 1u /* id of the file, see fake_self() */
 #define VDSO_BYTES_MAX 1024u /* of its table */
-#define DEADLINE_NS INT64_C(60000000000)
+#define DEADLINE_NS (hang_s() * NS_PER_SECOND)
 
 struct fixture {
 	struct fake_files files;
@@ -381,12 +382,13 @@ static void sample_keeps_its_mappings(void **state)
 /* Without its tables in time, a sample has the frames of the module. */
 static void late_sample_has_the_frames_of_the_module(void **state)
 {
+	const int64_t begin = now_ns(CLOCK_MONOTONIC);
 	struct fixture *fixture = *state;
 
 	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
 	add(fixture, COPY_SIZE);
 	add(fixture, COPY_SIZE);
-	assert_int_equal(stack_copies_run(fixture->copies, now_ns(CLOCK_MONOTONIC)), 0);
+	assert_int_equal(stack_copies_run(fixture->copies, begin), 0);
 	assert_true(stack_copies_are_waiting(fixture->copies));
 	assert_int_equal(
 		stack_copies_run(fixture->copies, now_ns(CLOCK_MONOTONIC) + STACK_COPIES_WAIT_NS),

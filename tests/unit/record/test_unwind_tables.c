@@ -14,6 +14,7 @@
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "unwind/job.h"
 
@@ -22,7 +23,7 @@
 #define PROGRAM (FILES + 1) /* this one */
 #define IDS (FILES + 2)
 #define EVENTS_MAX 64u
-#define DEADLINE_NS INT64_C(60000000000)
+#define DEADLINE_NS (hang_s() * NS_PER_SECOND)
 /* Before a retry that no test waits for. */
 #define NEVER_NS (1000 * DEADLINE_NS)
 

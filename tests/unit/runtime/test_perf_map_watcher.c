@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "lib/clock.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "unit.h"
 
@@ -22,17 +23,12 @@ static struct perf_map_watcher *watcher;
 /* Seconds by which CLOCK_REALTIME is wrong: as a clock that is set while the program reads it. */
 static time_t realtime_error;
 
-/* Seconds by which the time to finish has passed already. */
-static time_t late;
-
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	int result = (int)syscall(SYS_clock_gettime, clock, time);
 
 	if (clock == CLOCK_REALTIME)
 		time->tv_sec += realtime_error;
-	if (clock == CLOCK_MONOTONIC)
-		time->tv_sec -= late;
 	return result;
 }
 
@@ -154,8 +150,7 @@ static void map_of_earlier_process_is_counted(void **state)
 	(void)state;
 	index = perf_map_watcher_add(watcher, PROCESSES + 1, 1, later);
 	add_process(1);
-	for (int tries = 0; perf_maps_dropped(watcher) == 0 && tries < 10000; tries++)
-		usleep(1000);
+	wait_until(perf_maps_dropped(watcher) != 0);
 	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
 	perf_map_watcher_poll(watcher, index);
 	perf_map_watcher_finish(watcher);
@@ -195,8 +190,7 @@ static void wait_for_map(uint32_t index)
 {
 	uint32_t id;
 
-	for (int tries = 0; !take(false, &id) && tries < 10000; tries++)
-		usleep(1000);
+	wait_until(take(false, &id));
 	assert_int_not_equal(perf_map_watcher_id(watcher, index, false), 0);
 }
 
@@ -230,8 +224,7 @@ static void map_that_appears_later_has_the_id_of_before(void **state)
 	(void)state;
 	run("rm %s", path);
 	index = add_process(PROCESSES + 1);
-	for (int tries = 0; perf_map_watcher_id(watcher, index, false) && tries < 10000; tries++)
-		usleep(1000);
+	wait_until(!perf_map_watcher_id(watcher, index, false));
 	id = perf_map_watcher_id(watcher, index, true);
 	assert_int_not_equal(id, 0);
 	assert_int_equal(take(false, &taken), 0);
@@ -282,40 +275,37 @@ static void processes_without_map_leave_nothing(void **state)
 
 		if (index > last)
 			last = index;
-		for (int tries = 0; perf_map_watcher_id(watcher, index, false) && tries < 10000;
-		     tries++)
-			usleep(100);
+		wait_until(!perf_map_watcher_id(watcher, index, false));
 		perf_map_watcher_retire(watcher, index);
 	}
 	assert_int_equal(last, 0);
 	assert_int_equal(take(true, &id), 0);
 }
 
+/* Returns whether the only map is that of `path`, and its id. */
+static bool has_file(const char *path, uint32_t *id)
+{
+	struct perf_map_fd *maps;
+	struct stat wanted, st;
+	size_t count;
+
+	assert_int_equal(fstatat(AT_FDCWD, path, &wanted, 0), 0);
+	assert_int_equal(perf_map_watcher_take(watcher, false, &maps, &count), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(fstat(maps[0].fd, &st), 0);
+	*id = maps[0].id;
+	close(maps[0].fd);
+	free(maps);
+	return st.st_ino == wanted.st_ino;
+}
+
 /* Waits until the only map is that of `path`, and returns its id. */
 static uint32_t wait_for_file(const char *path)
 {
-	struct stat wanted, st;
+	uint32_t id;
 
-	assert_int_equal(fstatat(AT_FDCWD, path, &wanted, 0), 0);
-	for (int tries = 0; tries < 10000; tries++) {
-		struct perf_map_fd *maps;
-		uint32_t id;
-		size_t count;
-		bool found;
-
-		assert_int_equal(perf_map_watcher_take(watcher, false, &maps, &count), 0);
-		assert_int_equal(count, 1);
-		assert_int_equal(fstat(maps[0].fd, &st), 0);
-		found = st.st_ino == wanted.st_ino;
-		id = maps[0].id;
-		close(maps[0].fd);
-		free(maps);
-		if (found)
-			return id;
-		usleep(1000);
-	}
-	fail_msg("%s is not opened", path);
-	return 0;
+	wait_until(has_file(path, &id));
+	return id;
 }
 
 static void replace_map(void)
@@ -364,18 +354,12 @@ static void wait_for_maps(size_t count)
 {
 	uint32_t id;
 
-	for (int tries = 0; take(false, &id) != count; tries++) {
-		assert_true(tries < 10000);
-		usleep(1000);
-	}
+	wait_until(take(false, &id) == count);
 }
 
 static void wait_for_drops(uint64_t count)
 {
-	for (int tries = 0; perf_maps_dropped(watcher) != count; tries++) {
-		assert_true(tries < 10000);
-		usleep(1000);
-	}
+	wait_until(perf_maps_dropped(watcher) == count);
 }
 
 /* Opens as many maps as may be open. */
@@ -522,8 +506,7 @@ static void rejected_files_are_counted(void **state)
 	(void)state;
 	run("rm %s && mkfifo %s", map, map);
 	index = add_process(PROCESSES + 1);
-	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
-		usleep(1000);
+	wait_until(perf_maps_dropped(watcher));
 	assert_int_equal(perf_maps_dropped(watcher), 1);
 	perf_map_watcher_retire(watcher, index);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
@@ -546,8 +529,7 @@ static void rejected_file_may_be_replaced(void **state)
 	(void)state;
 	run("rm %s && mkfifo %s", map, map);
 	index = add_process(PROCESSES + 1);
-	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
-		usleep(1000);
+	wait_until(perf_maps_dropped(watcher));
 	replace_map();
 	perf_map_watcher_poll(watcher, index);
 	wait_for_map(index);
@@ -585,9 +567,9 @@ static void hung_file_system_drops_maps(void **state)
 	add_process(PROCESSES + 2);
 	add_process(PROCESSES + 3);
 	perf_map_watcher_poll(watcher, open);
-	late = 10 * PERF_MAP_WATCHER_TIMEOUT_S;
+	limits_pass = true;
 	perf_map_watcher_finish(watcher);
-	late = 0;
+	limits_pass = false;
 	process_hangs = false;
 	assert_int_equal(perf_maps_dropped(watcher), 2);
 	assert_int_not_equal(perf_map_watcher_id(watcher, open, false), 0);

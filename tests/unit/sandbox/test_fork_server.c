@@ -30,6 +30,7 @@
 #include "debuginfo/elf_headers.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/worker_call.h"
 #include "symbolize/worker.h"
@@ -205,7 +206,7 @@ static int wait_for_exit(int lifeline)
 	struct pollfd polled = {.fd = lifeline, .events = POLLIN};
 	int status = 0;
 
-	CHECK(poll(&polled, 1, 20000) == 1);
+	CHECK(poll(&polled, 1, hang_ms()) == 1);
 	CHECK(sandbox_worker_exited(lifeline, &status));
 	close(lifeline);
 	return status;
@@ -835,15 +836,13 @@ static void test_server_waits_for_requests(void **state)
 	const size_t before = count_fds();
 	struct sandbox_server server;
 	struct error error;
-	int status, tries = 0;
+	int status;
 
 	(void)state;
 	assert_int_equal(sandbox_server_start(&server, worker, &error), 0);
 	assert_int_equal(count_fds(), before + 1);
 	assert_int_equal(fcntl(server.socket, F_GETFD), FD_CLOEXEC);
-	while (state_of(server.pid) != 'S' && tries++ < 5000)
-		usleep(1000);
-	assert_true(tries < 5000);
+	wait_until(state_of(server.pid) == 'S');
 	close(server.socket);
 	assert_int_equal(waitpid(server.pid, &status, 0), server.pid);
 	assert_int_equal(status, 0);
@@ -885,9 +884,7 @@ static void test_worker_is_the_first_victim(void **state)
 	close(lifeline);
 	lifeline = sandbox_worker_start(&server, WORKER_UNPACK, (int[]){started[1], stop[0]}, 2);
 	assert_int_equal(read(started[0], &kind, sizeof(kind)), sizeof(kind));
-	for (int tries = 0;
-	     read_number("/proc/%d/oom_score_adj", server.pid) == 1000 && tries < 5000; tries++)
-		usleep(1000);
+	wait_until(read_number("/proc/%d/oom_score_adj", server.pid) != 1000);
 	assert_int_equal(read_number("/proc/%d/oom_score_adj", server.pid),
 			 read_number("/proc/%d/oom_score_adj", getpid()));
 	close(lifeline);

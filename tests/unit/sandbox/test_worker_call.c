@@ -17,6 +17,7 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "unit.h"
 
 #define MANY 300000u /* more than a pipe holds */
@@ -82,20 +83,23 @@ static void results_are_read_to_their_end(void **state)
 		bytes[i] = (unsigned char)(i * i >> 3);
 	input = make_input(bytes);
 	/* Shorter than the result may be, and as long. */
-	assert_int_equal(
-		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY + 1, 20000, 20000),
-		MANY);
+	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY + 1, 20000,
+				     (unsigned int)hang_ms()),
+			 MANY);
 	assert_memory_equal(result, bytes, MANY);
 	memset(result, 0, sizeof(result));
-	assert_int_equal(
-		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY, 20000, 20000), MANY);
+	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY, 20000,
+				     (unsigned int)hang_ms()),
+			 MANY);
 	assert_memory_equal(result, bytes, MANY);
-	assert_int_equal(
-		worker_call(&server, WORKER_READ_HEADERS, input, result, MANY - 1, 20000, 20000),
-		-E2BIG);
-	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 4, 20000, 20000),
+	assert_int_equal(worker_call(&server, WORKER_READ_HEADERS, input, result, MANY - 1, 20000,
+				     (unsigned int)hang_ms()),
+			 -E2BIG);
+	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 4, 20000,
+				     (unsigned int)hang_ms()),
 			 4);
-	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 3, 20000, 20000),
+	assert_int_equal(worker_call(&server, WORKER_UNWIND_TABLE, input, result, 3, 20000,
+				     (unsigned int)hang_ms()),
 			 -E2BIG);
 	close(input);
 }
@@ -118,15 +122,15 @@ static void failures_are_errors(void **state)
 
 	(void)state;
 	/* A complete result of a worker that crashed, or failed. */
-	assert_int_equal(
-		worker_call(&server, WORKER_DEMANGLE, input, result, sizeof(result), 20000, 20000),
-		-EBADMSG);
-	assert_int_equal(
-		worker_call(&server, WORKER_UNPACK, input, result, sizeof(result), 20000, 20000),
-		-EBADMSG);
-	assert_int_equal(
-		worker_call(&server, WORKER_VERIFY, input, result, sizeof(result), 20000, 20000),
-		-EBADMSG);
+	assert_int_equal(worker_call(&server, WORKER_DEMANGLE, input, result, sizeof(result), 20000,
+				     (unsigned int)hang_ms()),
+			 -EBADMSG);
+	assert_int_equal(worker_call(&server, WORKER_UNPACK, input, result, sizeof(result), 20000,
+				     (unsigned int)hang_ms()),
+			 -EBADMSG);
+	assert_int_equal(worker_call(&server, WORKER_VERIFY, input, result, sizeof(result), 20000,
+				     (unsigned int)hang_ms()),
+			 -EBADMSG);
 	/* It hangs. */
 	begin = now_ns(CLOCK_MONOTONIC);
 	assert_int_equal(worker_call(&server, WORKER_SYMBOLIZE, input, result, sizeof(result),
@@ -145,9 +149,9 @@ static void failures_are_errors(void **state)
 				     sizeof(result), UINT_MAX, (unsigned int)INT_MAX),
 			 -ETIMEDOUT);
 	/* While it waits, it uses none. */
-	assert_int_equal(
-		worker_call(&server, WORKER_GO_PROGRAM, input, result, sizeof(result), 500, 20000),
-		4);
+	assert_int_equal(worker_call(&server, WORKER_GO_PROGRAM, input, result, sizeof(result), 500,
+				     (unsigned int)hang_ms()),
+			 4);
 	/* No descriptor is left. */
 	assert_int_equal(count_fds(), before);
 	close(input);
@@ -164,7 +168,8 @@ static void worker_needs_a_server(void **state)
 	assert_int_equal(sandbox_server_start(&gone, worker, &error), 0);
 	sandbox_server_stop(&gone);
 	before = count_fds();
-	assert_int_equal(worker_call(&gone, WORKER_VERIFY, STDIN_FILENO, &result, 1, 20000, 20000),
+	assert_int_equal(worker_call(&gone, WORKER_VERIFY, STDIN_FILENO, &result, 1, 20000,
+				     (unsigned int)hang_ms()),
 			 -EBADF);
 	assert_int_equal(count_fds(), before);
 }

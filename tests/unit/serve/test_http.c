@@ -334,7 +334,7 @@ static int get_by_tls(uint16_t port, const char *header, const char *options)
 		 "printf 'GET /healthz HTTP/1.1\\r\\nHost: any.example\\r\\n%s\\r\\n\\r\\n' | "
 		 "timeout %d openssl s_client -quiet -verify_return_error -CAfile '%s' -connect "
 		 "127.0.0.1:%u %s 2>/dev/null",
-		 header, HANG_S, in_sandbox("own.crt"), port, options);
+		 header, hang_s(), in_sandbox("own.crt"), port, options);
 	output = popen(command, "re");
 	assert_non_null(output);
 	response_size = fread(response, 1, sizeof(response) - 1, output);

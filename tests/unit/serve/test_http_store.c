@@ -781,7 +781,7 @@ static bool is_accepted(int fd)
 {
 	struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = sampler, .events = POLLIN}};
 
-	assert_true(poll(fds, 2, HANG_S * 1000) > 0);
+	assert_true(poll(fds, 2, hang_ms()) > 0);
 	if (fds[1].revents) {
 		expect_ask(ASK_CUT);
 		return true;

@@ -15,10 +15,9 @@
 
 #include "lib/error.h"
 #include "lib/pidfd.h"
+#include "patience.h"
 #include "sandbox/seccomp_filter.h"
 #include "serve/profile_job.h"
-
-#define HANG_MS 60000 /* nothing else takes as long, however busy the machine */
 
 static struct profile_job job = {.file = -1};
 static struct rlimit memory_limit; /* that the job sets */
@@ -43,7 +42,7 @@ static void wait_for_end(void)
 {
 	const pid_t pid = job.pid;
 
-	assert_true(process_exits_within(pid, HANG_MS));
+	assert_true(process_exits_within(pid, hang_ms()));
 	assert_true(profile_job_has_ended(&job));
 	assert_int_equal(job.pid, 0);
 	/* It was reaped, and stays ended. */
@@ -143,7 +142,7 @@ static int kill_job(void)
 	    pipe(ends) || profile_job_start(&job, wait_for_byte, &ends[0]))
 		return 1;
 	profile_job_kill(&job);
-	if (!process_exits_within(job.pid, HANG_MS))
+	if (!process_exits_within(job.pid, hang_ms()))
 		return 2;
 	if (!profile_job_has_ended(&job) || job.result->done)
 		return 3;

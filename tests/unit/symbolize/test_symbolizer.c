@@ -2,11 +2,14 @@
 #include "symbolize/symbolizer.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
+#include "patience.h"
 #include "pprof/profile.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -514,6 +517,18 @@ static void no_headers_are_read_after_a_stop(void **state)
 	close(ends[1]);
 }
 
+/* The limits that pass take no time. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+	int64_t ns = time->tv_sec * NS_PER_SECOND + time->tv_nsec;
+
+	if (clock == CLOCK_MONOTONIC)
+		ns += limits_passed_ms * NS_PER_MS;
+	*time = (struct timespec){ns / NS_PER_SECOND, ns % NS_PER_SECOND};
+	return result;
+}
+
 static void hang_at_headers(enum worker_kind kind, const int fds[], size_t count)
 {
 	while (kind == WORKER_READ_HEADERS)
@@ -539,9 +554,11 @@ static void file_system_that_hangs_is_given_up(void **state)
 		locations[i] = location_at(map_with(i + 1, name, 0), 0x700010);
 	}
 	mapped_files_finish(mapped);
-	begin = now_ns(CLOCK_MONOTONIC);
+	limits_pass = true;
+	begin = limits_passed_ms;
 	assert_int_equal(live_source_describe(&live, profile), 0);
-	assert_true(now_ns(CLOCK_MONOTONIC) - begin < 9 * NS_PER_SECOND);
+	limits_pass = false;
+	assert_in_range(limits_passed_ms - begin, 1, 8999);
 	/* The workers can find the symbols by their offsets. */
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(at(locations[i])->address - mapping_of(locations[i])->start,

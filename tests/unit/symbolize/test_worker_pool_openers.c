@@ -19,6 +19,7 @@
 #include "lib/regular_file.h"
 #include "lib/string_table.h"
 #include "lib/timed_call.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "sandbox/fd_passing.h"
 #include "symbolize/job_bytes.h"
@@ -271,7 +272,12 @@ static void never_drop(void *arg)
 
 static int block_a_call(void *arg, unsigned int candidate, struct error *error)
 {
-	if (timed_call(block, never_drop, NULL, NS_PER_MS) != -ETIMEDOUT)
+	int err;
+
+	limits_pass = true;
+	err = timed_call(block, never_drop, NULL, NS_PER_MS);
+	limits_pass = false;
+	if (err != -ETIMEDOUT)
 		return -EIO;
 	return open_file(arg, candidate, error);
 }

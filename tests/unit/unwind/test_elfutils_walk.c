@@ -13,11 +13,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "patience.h"
 #include "sandbox/fd_passing.h"
 #include "unwind/elfutils_walk.h"
 #include "worker_server.h"
 
-#define TIMEOUT_MS 60000
 /* The status of a worker that does not exit. */
 #define HANGS 2
 #define NOINLINE __attribute__((noinline, no_sanitize("address", "undefined")))
@@ -153,7 +153,7 @@ static int walk_all(const struct elfutils_module *modules, size_t module_count)
 	for (size_t i = 0; i < STACKS; i++)
 		stacks[i] = captured[i].stack;
 	return elfutils_walk_stacks(worker_server(), modules, module_count, stacks, STACKS,
-				    TIMEOUT_MS, take, &taken);
+				    hang_ms(), take, &taken);
 }
 
 static void callers_are_found(void **state)
@@ -198,7 +198,7 @@ static void depth_is_limited(void **state)
 	(void)state;
 	capture_deep(&captured[0]);
 	assert_int_equal(elfutils_walk_stacks(worker_server(), &module, 1, &captured[0].stack, 1,
-					      TIMEOUT_MS, take, &taken),
+					      hang_ms(), take, &taken),
 			 0);
 	assert_int_equal(taken, 1);
 	assert_int_equal(walks[0].count, STACKBEAT_USER_FRAMES_MAX);
@@ -217,7 +217,7 @@ static void deep_walks_have_room(void **state)
 		capture_deep(&captured[i]);
 		stacks[i] = captured[i].stack;
 	}
-	assert_int_equal(elfutils_walk_stacks(worker_server(), &module, 1, stacks, 2, TIMEOUT_MS,
+	assert_int_equal(elfutils_walk_stacks(worker_server(), &module, 1, stacks, 2, hang_ms(),
 					      take, &taken),
 			 0);
 	assert_int_equal(taken, 2);
@@ -287,7 +287,7 @@ static int walk_within(int64_t timeout_ms, uint32_t end, uint32_t count, size_t 
 
 static int walk_with(uint32_t end, uint32_t count, size_t frames, int status)
 {
-	return walk_within(TIMEOUT_MS, end, count, frames, status);
+	return walk_within(hang_ms(), end, count, frames, status);
 }
 
 static void a_worker_is_not_trusted(void **state)
@@ -367,7 +367,7 @@ static void missing_worker_is_an_error(void **state)
 	sandbox_server_stop(&server);
 	assert_int_equal(elfutils_walk_stacks(&server, &module, 1,
 					      (struct stackbeat_stack *[]){captured[0].stack}, 1,
-					      TIMEOUT_MS, take, &taken),
+					      hang_ms(), take, &taken),
 			 -EBADF);
 	assert_int_equal(taken, 0);
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "sandbox/fork_server.h"
 #include "unwind/job.h"
@@ -31,7 +32,7 @@ static int wait_and_finish(struct unwind_job *job, struct unwind_summary *summar
 {
 	struct pollfd lifeline = {.fd = job->lifeline, .events = POLLIN};
 
-	assert_int_equal(poll(&lifeline, 1, 60000), 1);
+	assert_int_equal(poll(&lifeline, 1, hang_ms()), 1);
 	return unwind_job_finish(job, summary, table);
 }
 
