@@ -32,7 +32,7 @@ from pprof import Profile
 STACKBEAT = sys.argv[1]
 PYROSCOPE, PARCA = "/push.v1.PusherService/Push", "/api/profiles/writeraw"
 START = 1_800_000_000  # seconds
-HANG = 60
+HANG = 300 * int(os.environ.get("STACKBEAT_PATIENCE", "1"))  # seconds
 
 
 class Server:

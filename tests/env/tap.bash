@@ -9,6 +9,8 @@ build=${B:-build}
 [[ $build == /* ]] || build=$top/$build
 stackbeat=$build/stackbeat
 any_failed=0
+# Seconds after which what a test waits for has hung: tests/check measures how slow the machine is.
+hang=$((300 * ${STACKBEAT_PATIENCE:-1}))
 
 # fail WHY: marks the running test as failed; the test goes on.
 fail() {

@@ -16,7 +16,7 @@ ARGUMENTS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe",
 ]
-PATIENCE = 60  # seconds for an answer, on a busy machine
+PATIENCE = 300 * int(os.environ.get("STACKBEAT_PATIENCE", "1"))  # seconds for an answer
 
 
 class BrowserError(Exception):

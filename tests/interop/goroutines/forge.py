@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""forge.py PID ALLGLEN ALLGPTR SEED COMMAND...: runs COMMAND while the stopped Go program PID has forged goroutines.
+"""forge.py PID ALLGLEN ALLGPTR SEED SECONDS COMMAND...: runs COMMAND while the stopped Go program PID has forged goroutines.
 
 Overwrites the list of goroutines, goroutines and stacks with random and with plausible numbers, in many ways, and each
 time restores what was there. ALLGLEN and ALLGPTR are the addresses of these variables of the runtime, in hex. COMMAND
-must exit with 0, or with 1 and one line of explanation, within 20 seconds. Prints the first violation, and exits with 1
+must exit with 0, or with 1 and one line of explanation, within SECONDS. Prints the first violation, and exits with 1
 if there is one.
 """
 import random
@@ -76,20 +76,21 @@ def forge(rng, memory, allglen, allgptr):
 
 
 def main():
-    pid, allglen, allgptr, seed = int(sys.argv[1]), int(sys.argv[2], 16), int(sys.argv[3], 16), int(sys.argv[4])
+    pid, allglen, allgptr = int(sys.argv[1]), int(sys.argv[2], 16), int(sys.argv[3], 16)
+    seed, seconds = int(sys.argv[4]), int(sys.argv[5])
     rng = random.Random(seed)
     memory = Memory(pid)
     for step in range(25):
         what = forge(rng, memory, allglen, allgptr)
         try:
-            done = subprocess.run(sys.argv[5:], capture_output=True, timeout=20, check=False)
+            done = subprocess.run(sys.argv[6:], capture_output=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             sys.exit(print(f"step {step}: {what}: it hangs") or 1)
         finally:
             memory.restore()
         if done.returncode not in (0, 1) or done.stderr.count(b"\n") > (1 if done.returncode else 9):
             sys.exit(print(f"step {step}: {what}: status {done.returncode}: {done.stderr!r}") or 1)
-    done = subprocess.run(sys.argv[5:], capture_output=True, timeout=20, check=False)
+    done = subprocess.run(sys.argv[6:], capture_output=True, timeout=seconds, check=False)
     if done.returncode:
         sys.exit(print(f"at the end: {done.stderr!r}") or 1)
 
