@@ -30,3 +30,12 @@ run_test() {
 		echo "ok $name"
 	fi
 }
+
+# The tier of the tests to run: check, long or all (tests/README.md).
+tier=${1:-all}
+[[ $tier == @(check|long|all) ]] || { echo "usage: $0 [check|long|all]" >&2 && exit 2; }
+
+# is_in_tier TIER: whether tests of TIER are to be run.
+is_in_tier() {
+	[[ $tier == all || $tier == "$1" ]]
+}
