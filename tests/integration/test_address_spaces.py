@@ -500,7 +500,7 @@ def open_files_are_bounded_and_counted():
 # --- file systems ------------------------------------------------------------
 
 
-@test
+@long_test
 def files_of_all_file_systems_are_reported():
     processes = workloads.start_on_file_systems()
     name, memfd = workloads.start_memfd()

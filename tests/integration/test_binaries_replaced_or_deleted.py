@@ -331,7 +331,7 @@ def file_system_can_be_unmounted_while_recording():
         check(not fault, fault)
 
 
-@test
+@long_test
 def killed_reader_leaves_nothing():
     """The reader is killed while 5,000 processes (1,000 on debug kernels) fork as fast as they can. Their
     memory, files and processes are freed, and the module can be unloaded."""

@@ -8,7 +8,7 @@ import time
 
 import workloads
 from harness import (check, check_balance, check_equal, check_no_fault, exact_test, long_exact_test,
-                     Recording, run, start, test, use, wait_until, workload)
+                     long_test, Recording, run, start, test, use, wait_until, workload)
 from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
@@ -51,7 +51,7 @@ def session_above_its_budget_is_throttled():
         check(1 <= event["rate"] < RATE, f"rate of {event}")
 
 
-@test
+@long_test
 def weights_add_up_with_fixed_intervals():
     session = busy_session(budget=BUDGET, no_jitter=1)
     session.start()

@@ -250,7 +250,7 @@ def racing_threads_set_and_drop_tables():
     check(len(counts) == sessions, f"{len(counts)} of {sessions} sessions have set tables")
 
 
-@test
+@long_test
 def tables_while_mappings_change():
     """Libraries come and go at one address, and programs end, while their tables are set."""
     process = start(*workload("dlswap", workload("")[0], 10**9, 20000))

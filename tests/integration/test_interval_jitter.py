@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Intervals are random, so that samples do not alias with periodic programs."""
 
-from harness import (check, check_balance, check_equal, exact_test, last_json, Recording,
+from harness import (check, check_balance, check_equal, exact_test, last_json, long_test, Recording,
                      samples_of, test, user_part, workload)
 from stackbeat import S, samples_of as decoded, Session
 from sample_weights import by_cpu, check_span, keep_busy
@@ -112,7 +112,7 @@ def fixed_intervals_are_equal():
     check(len(wrong) <= len(late) / 100, f"{len(wrong)} of {len(late)} ticks are out of phase")
 
 
-@test
+@long_test
 def weights_add_up_to_the_elapsed_time():
     for fixed in (0, 1):
         samples = samples_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
