@@ -161,6 +161,8 @@ def http_has_no_rights():
 def a_crash_of_the_http_process_loses_no_samples():
     start("sh", "-c", BUSY)
     server = Server("-F", 49)
+    # Before the next profile begins, there are samples: no window is stored of a time without any.
+    server.profile_with_samples("seconds=1")
     profile = server.profile_with_samples("seconds=1")
     crashed = http_process(server)
     os.kill(crashed, signal.SIGKILL)
