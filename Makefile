@@ -250,6 +250,7 @@ $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat
 .PHONY: workloads
 workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-guest
 	$(Q)$(MAKE) -s -C tests/env/workloads B=$(abspath $(B))
+	$(Q)$(MAKE) -s -C tests/bench/programs B=$(abspath $(B))
 
 # Programs that only longer tests and the benchmark run.
 .PHONY: test-programs

@@ -8,23 +8,15 @@ sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
 from lab import Floor, measure, Profiler, Stackbeat
-
-PROGRAMS = {"u": ("depth", "u"), "n": ("depth-nofp", "u"), "k": ("depth", "k")}
-# For one second of the guest's time; for kernel stacks half a second, as these take longer.
-AMOUNTS = {"u": 2_000_000, "n": 2_000_000, "k": 7500}
-
-
-def baseline(name):
-    """The case whose work without a profiler is the same."""
-    return "k8" if name[0] == "k" else "u8"
+from sample_cost import AT_MOST, baseline, command
 
 
 def measure_all(profiler, names, seconds):
     with profiler:
         found = {}
         for name in names:
-            program, part = PROGRAMS[name[0]]
-            found[name] = measure(profiler, program, part, int(name[1:]), AMOUNTS[name[0]] * seconds)
+            # Kernel stacks take longer.
+            found[name] = measure(profiler, *command(name, seconds / 2 if name[0] == "k" else seconds))
             print(profiler.name, name, found[name], file=sys.stderr, flush=True)
         return found
 
@@ -41,13 +33,13 @@ def main():
     print("Instructions a sample at 1,000 Hz, everything included. "
           f"The floor is {(floor['ticks'] - plain['u8']['ticks']) / floor['samples']:.0f}, "
           f"the noise {abs(noise / floor['samples']):.0f}.")
-    print(f"{'':6}{'total':>8}  {'rest':>10}{'ticks':>9}{'reader':>8}"
+    print(f"{'':6}{'total':>8}{'at most':>8}  {'rest':>10}{'ticks':>9}{'reader':>8}"
           f"{'samples':>9}")
     for name, seen in ours.items():
         total = (seen["ticks"] - plain[baseline(name)]["ticks"]) / seen["samples"]
         ticks = seen["parts"]["ticks"] / seen["count"]
         reader = seen["parts"]["reader"] / seen["count"]
-        print(f"{name:6}{total:8.0f}  "
+        print(f"{name:6}{total:8.0f}{AT_MOST.get(name, '-'):>8}  "
               f"{total - ticks - reader:10.0f}{ticks:9.0f}{reader:8.0f}"
               f"{seen['samples']:9.0f}")
 

@@ -6,6 +6,7 @@ does a fixed amount of work, and reads the TSC before and after it, measures all
 guest in between: the work, interrupts, the profiler, its reader.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -231,6 +232,10 @@ class Stackbeat(Command):
     def parts(self):
         return {"ticks": self.stats()["overhead_ns"], **super().parts()}
 
+    def wakeups(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
+
 
 class Perf(Command):
     """`perf record` of the whole system."""
@@ -333,24 +338,35 @@ def measure(profiler, *command):
     return work(profiler, *command)
 
 
-def work(profiler, *command):
-    """Runs a program that prints "ready", waits for a line of input, and works.
-
-    Returns the `ticks` (of the TSC) of its work, as it prints them (for a shell: the busy time of the
-    window), and the number of its `samples`: with fixed intervals computed from the ticks, else the
-    count of the window in proportion to the ticks.
-    """
+@contextlib.contextmanager
+def program(*command):
+    """Starts a program that prints "ready", waits for a line of input, and works. Yields a function that lets it
+    work and returns what it prints then."""
     command = [str(PROGRAMS / command[0]) if "/" not in command[0] else command[0],
                *(str(word) for word in command[1:])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           bufsize=1) as process:
         if process.stdout.readline() != "ready\n":
             raise Broken(f"{' '.join(command)} does not work")
+
+        def do_work():
+            process.stdin.write("\n")
+            return json.loads(process.stdout.readline())
+        yield do_work
+
+
+def work(profiler, *command):
+    """Lets a program work once: see program().
+
+    Returns the `ticks` (of the TSC) of its work, as it prints them (for a shell: the busy time of the
+    window), and the number of its `samples`: with fixed intervals computed from the ticks, else the
+    count of the window in proportion to the ticks.
+    """
+    with program(*command) as do_work:
         # Readers that wake once per second have read the process after this.
         settle(profiler)
         window = Window(profiler)
-        process.stdin.write("\n")
-        answer = json.loads(process.stdout.readline())
+        answer = do_work()
         seen = window.end()
     seen["ticks"] = answer.get("ticks", seen["busy"])
     if profiler.fixed:

@@ -14,13 +14,19 @@
 #define SYS_READ 0
 #define WARM_UP 1000000
 
-static inline void be_ready(void)
+/* Whether there was one. */
+static inline int read_line(void)
 {
 	char line;
 
+	return system_call(SYS_READ, 0, (long)&line, 1, 0) == 1;
+}
+
+static inline void be_ready(void)
+{
 	work_500(WARM_UP);
 	print("ready\n");
-	if (system_call(SYS_READ, 0, (long)&line, 1, 0) != 1)
+	if (!read_line())
 		system_call(SYS_EXIT_GROUP, 1, 0, 0, 0);
 }
 
