@@ -285,10 +285,10 @@ check-long: ## Run the other tests of these areas, static analyzers, and guests 
 	$(Q)tests/check --tier long
 
 .PHONY: check-all
-check-all: ## Run all tests, with those of check-debug, check-servers, check-matrix, fuzz, accuracy, longrun and mutants: a day
+check-all: ## Run all tests, also check-debug, check-servers, check-matrix, fuzz, accuracy, longrun and mutants: a day
 	$(Q)tests/check --tier all
 
-# N, SUITES: how often, and which suites (default: those of check).
+# N, SUITES: how often, and which suites (default: the suites of check).
 N ?= 5
 
 .PHONY: flaky

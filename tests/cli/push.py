@@ -518,7 +518,7 @@ def main():
              position_survives_an_end_while_the_server_is_away, broken_windows_are_left_out, states_are_checked]
     failed = 0
     for test in tests:
-        name = "push: " + test.__name__.replace("_", " ")
+        name = "push " + test.__name__.replace("_", " ")
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 test(Path(scratch))

@@ -104,15 +104,24 @@ def chains_of_vfork_and_exec_are_symbolized():
 REPLACES_THE_PROGRAM = {"setup_arg_pages", "elf_map", "elf_load", "load_elf_interp", "exec_mmap"}
 
 
-@long_test
-def exec_at_the_same_addresses_is_symbolized():
-    profile = record_churn("exec", 400, 50)
+def check_exec(count, least):
+    profile = record_churn("exec", count, least)
     within = [sample for sample in profile.samples
               if REPLACES_THE_PROGRAM & set(kernel_part(sample)) and "load_elf_binary" in kernel_part(sample)]
     check(within, "no sample within execve()")
     for sample in within:
         check_equal(user_frames(sample), [], f"user part in {kernel_part(sample)}")
         check_equal(sample.labels.get("truncated"), "exec", f"label of {kernel_part(sample)}")
+
+
+@test
+def exec_at_the_same_addresses_is_symbolized():
+    check_exec(160, 20)
+
+
+@long_test
+def exec_of_many_programs_is_symbolized():
+    check_exec(400, 50)
 
 
 @long_test
@@ -309,7 +318,7 @@ def save_binaries_copies_sampled_binaries():
         check_equal(found[0].read_bytes(), (WORKLOADS / name).read_bytes(), f"{path}")
 
 
-@long_test
+@test
 def file_system_can_be_unmounted_while_recording():
     directory = workloads.tmpfs()
     recording = Recording(*RATE, "-a")

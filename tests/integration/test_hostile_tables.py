@@ -99,7 +99,7 @@ def one_rule_for_all_code():
             first, blocks, [0] * len(rows), starts, [rule]))
 
 
-@long_test
+@test
 def killed_while_setting_tables():
     """A reader that dies while it copies a large table."""
     large = pack_table(0x1000, [0] + [1] * 4000000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
@@ -250,7 +250,7 @@ def racing_threads_set_and_drop_tables():
     check(len(counts) == sessions, f"{len(counts)} of {sessions} sessions have set tables")
 
 
-@long_test
+@test
 def tables_while_mappings_change():
     """Libraries come and go at one address, and programs end, while their tables are set."""
     process = start(*workload("dlswap", workload("")[0], 10**9, 20000))
@@ -261,6 +261,7 @@ def tables_while_mappings_change():
         count = tables = 0
         # How many depends on the time that the worker takes for the mapping events.
         while tables < 20 or count < 2000:
+            check(process.poll() is None, "the program has ended")
             session.poll()
             for sample, _ in session.read_with_stacks():
                 count += 1

@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, exact_test, last_json, load, long_test, release,
-                     start_waiting, use, workload)
+from harness import (check, check_balance, check_equal, exact_test, last_json, load, release, start_waiting,
+                     test, use, workload)
 from stackbeat import online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -64,7 +64,7 @@ def idle_machine_takes_no_additional_timer_interrupts():
           f"idle but for {busy:.2f} s: {ticks}, where {usual} timer interrupts are usual")
 
 
-@long_test
+@test
 def busy_cpu_gets_its_full_rate_beside_an_idle_one():
     busy, idle = online_cpus()[:2]
     keep_busy(busy)

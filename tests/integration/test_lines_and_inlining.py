@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import elf_file
-from harness import (check, check_equal, defer, is_kernel, long_test, record, Recording, ROOT, run,
-                     samples_of, Skip, SLOWDOWN, temporary_directory, test, user_part, workload)
+from harness import (check, check_equal, defer, is_kernel, record, Recording, ROOT, run, samples_of, Skip,
+                     SLOWDOWN, temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/env/workloads"
 
@@ -101,7 +101,7 @@ def nodejs_jit_code_is_symbolized():
     check(generated[""] <= sum(generated.values()) / 10, f"{generated['']} of {sum(generated.values())} have no symbol")
 
 
-@long_test
+@test
 def kernel_modules_have_line_numbers():
     build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
@@ -117,7 +117,7 @@ def kernel_modules_have_line_numbers():
     script = "import stackbeat\nwith stackbeat.Netlink() as n:\n  while True: n.sessions()"
     recording = Recording("-F", 997, command=[
         "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", script])
-    recording.wait_for(recording.session(), "samples", 5000)
+    recording.wait_for(recording.session(), "samples", 1500)
     recording.interrupt()
     profile = recording.profile()
     lines = Counter()

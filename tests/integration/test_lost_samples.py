@@ -61,7 +61,7 @@ def nothing_is_lost_in_5_seconds_at_10000_hz():
     check_nothing_is_lost(record_all_cpus(5))
 
 
-@long_test
+@test
 def losses_of_a_stopped_reader_are_counted():
     start(*workload("threads", 2))
     recording = Recording("-F", RATE, "--budget", 50)

@@ -14,8 +14,8 @@ import subprocess
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, long_test, make_cgroup, pprof,
-                     release, run, Skip, start, temporary_directory, test, unload, use, wait_until, workload,
+from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release,
+                     run, Skip, start, temporary_directory, test, unload, use, wait_until, workload,
                      WORKLOADS)
 from address_spaces import AddressSpaces
 from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, samples_of, Session
@@ -259,7 +259,7 @@ def users_see_only_their_own_processes():
         check(process.pid in seen, f"a process {what} does not run")
 
 
-@long_test
+@test
 def overridden_credentials_do_not_expose_a_process():
     """Overlayfs reads files with the credentials of the user that has mounted it."""
     reload_module()

@@ -7,9 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load, long_test,
-                     make_cgroup, record, Recording, release, run, start, start_waiting, test, wait_until,
-                     workload)
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load, make_cgroup,
+                     record, Recording, release, run, start, start_waiting, test, wait_until, workload)
 from stackbeat import Session
 
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
@@ -205,7 +204,7 @@ def filter_follows_moves_between_cgroups():
         check_equal(pids, {processes["wanted"].pid, processes["beside"].pid}, "processes")
 
 
-@long_test
+@test
 def excluded_comms_are_not_sampled():
     process = pinned(*workload("threads", 3))
     threads_of(process, 3)

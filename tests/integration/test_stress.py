@@ -20,8 +20,8 @@ from pathlib import Path
 
 from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_faults, exclude_9p_requests
 from harness import (check, check_balance, check_equal, check_sessions_end, defer, load, long_test,
-                     module_range, run, Skip, temporary_directory, test, tight_test, unload, wait_until,
-                     WORKLOADS)
+                     module_range, PATIENCE, run, Skip, temporary_directory, test, tight_test, unload,
+                     wait_until, WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
 from test_module_unload import check_vmalloc_is_freed, slab_objects, slab_uncertainty
 
@@ -344,8 +344,8 @@ def work_and_kill(workers, goes_on, choice):
 
 
 def under_stress(seconds, seed, needed=frozenset(), expected=frozenset(EXPECTED), circumstances=None):
-    """Runs all roles under `circumstances`, a context, for so long, and on until the needed counters, and those of each
-    run, have moved: a slow machine needs more time. Returns their counters."""
+    """Runs all roles under `circumstances`, a context, for so long, and on until the needed counters, and the counters of
+    each run, have moved: a slow machine needs more time. Returns all counters."""
     counters = Counters(len(ROLES))
     defer(setattr, counters.ended, "value", 1)
     needed = {"samples", "rates", "sessions", *needed}
@@ -354,15 +354,17 @@ def under_stress(seconds, seed, needed=frozenset(), expected=frozenset(EXPECTED)
     with Session() as guard:
         with circumstances or contextlib.nullcontext():
             until = time.monotonic() + seconds
+            give_up = until + 600 * PATIENCE
             workers = [Worker(role, row, directory, counters.ended, expected)
                        for role, row in zip(ROLES, counters.rows)]
-            failures = work_and_kill(workers, lambda: time.monotonic() < until or idle(needed, counters.total()),
-                                     random.Random(seed))
+            failures = work_and_kill(workers, lambda: time.monotonic() < until or time.monotonic() < give_up
+                                     and idle(needed, counters.total()), random.Random(seed))
         check(not failures, f"roles that failed, seed {SEED}: {failures}")
         check_sessions_end(guard.id)
     check_equal(sorted(online_cpus()), sorted({0, *CPUS}), "CPUs that are online")
     counted = counters.total()
     print("# " + ", ".join(f"{number} {name}" for name, number in counted.items()), flush=True)
+    check_equal(idle(needed, counted), set(), "counters that have not moved")
     return counted
 
 

@@ -27,7 +27,7 @@ static inline int hang_ms(void)
 
 /* Limits of user/ for what hangs are over at once. */
 extern bool limits_pass;
-extern int64_t limits_passed_ms; /* those of poll() */
+extern int64_t limits_passed_ms; /* by poll() */
 
 /* Waits until a condition holds. Counts looks at it, as tests replace the clock. */
 #define wait_until(condition)                                                                      \

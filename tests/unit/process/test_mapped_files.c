@@ -36,7 +36,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-/* Replaces libc's function: looks at the time again and again, as it is not that of the machine. */
+/* Replaces libc's function: looks at the time again and again, as the test sets it. */
 int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
 			   const struct timespec *deadline)
 {

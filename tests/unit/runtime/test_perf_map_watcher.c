@@ -282,7 +282,7 @@ static void processes_without_map_leave_nothing(void **state)
 	assert_int_equal(take(true, &id), 0);
 }
 
-/* Returns whether the only map is that of `path`, and its id. */
+/* Returns whether the map of `path` is the only one, and its id. */
 static bool has_file(const char *path, uint32_t *id)
 {
 	struct perf_map_fd *maps;
@@ -299,7 +299,7 @@ static bool has_file(const char *path, uint32_t *id)
 	return st.st_ino == wanted.st_ino;
 }
 
-/* Waits until the only map is that of `path`, and returns its id. */
+/* Waits until the map of `path` is the only one, and returns its id. */
 static uint32_t wait_for_file(const char *path)
 {
 	uint32_t id;

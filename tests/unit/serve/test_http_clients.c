@@ -37,7 +37,7 @@ static volatile struct {
 	bool flies;
 } * clock_of_test;
 
-/* Also that of libmicrohttpd. */
+/* libmicrohttpd calls it, too. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	if (clock == CLOCK_REALTIME || !clock_of_test)
