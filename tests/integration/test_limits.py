@@ -57,7 +57,7 @@ def check_recording_beyond_limits(fraction):
 
 @tight_test
 def recording_is_complete_at_the_limits():
-    check_recording_beyond_limits(0.1)
+    check_recording_beyond_limits(0.02)
 
 
 @long_tight_test
@@ -101,7 +101,7 @@ def lost_mmap_events_cause_no_wrong_symbols():
     check(known and unknown, f"{known} samples in libraries, {unknown} unknown")
 
 
-@tight_test
+@long_tight_test
 def evicted_address_spaces_cause_no_wrong_symbols():
     """Without a filter the table overflows, and an address space may be evicted between any two samples."""
     start_storm(MAPPING, SWAPPING)

@@ -10,8 +10,8 @@ import re
 import select
 import time
 
-from harness import (check, check_balance, check_equal, comment, exact_test, load, long_test, Recording, run,
-                     SLOWDOWN, start, test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, exact_test, load, long_exact_test, long_test,
+                     Recording, run, SLOWDOWN, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -86,7 +86,7 @@ def rate_takes_effect_on_idle_cpus():
         check_equal({period_of(sample) for sample in samples}, {period(1000)}, "periods")
 
 
-@exact_test
+@long_exact_test
 def rate_changes_preserve_the_phase():
     """With fixed intervals the phase advances by exactly one period from tick to tick, when time is measured
     in periods of the rate that is set at each moment. So no change loses, duplicates or restarts a
