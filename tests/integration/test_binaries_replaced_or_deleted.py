@@ -72,14 +72,15 @@ def stop_and_finish(recording, processes):
     return recording.profile()
 
 
-def record_churn(mode, count, least, *arguments):
-    """Records `count` processes, and checks that at least `least` of them are sampled. Returns the profile.
+def record_churn(mode, count, least, *arguments, work=100000):
+    """Records `count` processes that do so much work, and checks that at least `least` of them are sampled, and each
+    program. Returns the profile.
 
     On debug kernels, where processes are slow, a tenth of them, but at least four per program.
     """
     directory = workloads.tmpfs()
     fewer = min(count, max(count // SLOWDOWN, 4 * len(workloads.WORKERS)))
-    profile, _, _ = record(*RATE, command=workloads.churn(directory, mode, fewer, 100000, *arguments))
+    profile, _, _ = record(*RATE, command=workloads.churn(directory, mode, fewer, work, *arguments))
     check_equal(list(directory.iterdir()), [], "remaining files")
     check_workers(profile, least * fewer // count)
     return profile
@@ -87,7 +88,8 @@ def record_churn(mode, count, least, *arguments):
 
 @test
 def short_processes_are_symbolized():
-    record_churn("fork", 200, 50)
+    """The programs of few processes do more work, so that each is sampled."""
+    record_churn("fork", 200, 50, work=1000000)
 
 
 @long_test
@@ -104,8 +106,8 @@ def chains_of_vfork_and_exec_are_symbolized():
 REPLACES_THE_PROGRAM = {"setup_arg_pages", "elf_map", "elf_load", "load_elf_interp", "exec_mmap"}
 
 
-def check_exec(count, least):
-    profile = record_churn("exec", count, least)
+def check_exec(count, least, **options):
+    profile = record_churn("exec", count, least, **options)
     within = [sample for sample in profile.samples
               if REPLACES_THE_PROGRAM & set(kernel_part(sample)) and "load_elf_binary" in kernel_part(sample)]
     check(within, "no sample within execve()")
@@ -116,7 +118,7 @@ def check_exec(count, least):
 
 @test
 def exec_at_the_same_addresses_is_symbolized():
-    check_exec(160, 20)
+    check_exec(240, 30, work=1000000)
 
 
 @long_test
