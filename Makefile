@@ -277,7 +277,7 @@ bench-symbols: ## Measure symbolization beside addr2line, llvm-symbolizer and pe
 	$(Q)tests/bench/symbols
 
 .PHONY: check
-check: ## Run the tests of the tier `check` (tests/README.md): 10 minutes, and 5 for packages and kernels once
+check: ## Run the tests of the tier `check` (tests/README.md): a quarter of an hour on two cores
 	$(Q)tests/check
 
 .PHONY: check-long

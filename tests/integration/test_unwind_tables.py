@@ -43,7 +43,7 @@ def check_stacks(mode, expected, libc_frames, select=list):
     samples = select(samples)
     check(len(samples) >= SAMPLES / 2, f"only {len(samples)} samples")
     # The program, libc and ld.so, and the vDSO.
-    check_equal(stats["unwind_tables"], 4, "unwind tables")
+    check_equal(stats["unwind_tables"], 4, f"unwind tables of {[file.path for file in spaces.files.values()]}")
     good = 0
     for sample in samples:
         frames = spaces.symbolize(sample)
