@@ -79,8 +79,10 @@ def overhead_stays_within_the_budget():
     check(overhead <= 2 * span * 2 // 1000, f"{overhead} ns of {span}, the budget is 2 thousandths")
 
 
-@test
+@exact_test
 def rate_recovers_when_the_budget_is_raised():
+    """An exact test: a host that preempts the CPU within a callback throttles the session to a few Hz, from which it
+    recovers within minutes."""
     events = use(Events())
     session = busy_session(budget=BUDGET)
     session.start()
@@ -93,7 +95,7 @@ def rate_recovers_when_the_budget_is_raised():
     check_span(session.read(), False, "across throttling and recovery")
 
 
-@test
+@exact_test
 def session_recovers_when_its_rate_is_lowered():
     """To 20 Hz, with a budget that suffices for all ticks of a window, even if each takes the maximum that is
     accounted to a tick."""
