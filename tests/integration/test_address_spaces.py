@@ -635,7 +635,7 @@ def jit_with_ten_thousand_regions_is_followed():
     regions = 10000
     with Session(**(SETTINGS | {"rate": 250})) as session:
         spaces = AddressSpaces(session)
-        samples, stats = run_sampled(session, spaces, *workload("maps", "regions", regions, 10000))
+        samples, stats = run_sampled(session, spaces, *workload("maps", "regions", regions, 30000))
         inside = unknown = 0
         for sample in samples:
             check(sample.address_space, f"no address space: {sample}")
