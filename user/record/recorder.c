@@ -164,7 +164,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			(fds[0].revents & POLLHUP) ||
 			(config->session->pid_count && process_watch_has_ended(&recorder->targets));
 		if (!err && config->progress && now >= next_progress) {
-			report_progress(recorder, config, now - start);
+			report_progress(recorder, config, now - recorder->start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
 		}
 	}
@@ -183,26 +183,26 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 {
 	struct recording *recording = &recorder->recording;
 	struct error later = {""};
-	int64_t start;
 	int later_err;
-	int err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
+	int err;
 
+	/* Before the timers start: no sample is older than the profile says. */
+	recording->start_ns = now_ns(CLOCK_REALTIME);
+	recorder->start = now_ns(CLOCK_MONOTONIC);
+	err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
 	if (err)
 		return err;
 	recorder->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-	recording->start_ns = now_ns(CLOCK_REALTIME);
-	start = now_ns(CLOCK_MONOTONIC);
-	recorder->start = start;
 	if (config->command)
 		err = child_command_release(&recorder->command, config->command[0], error);
 	if (err)
 		return err;
-	err = sample_until_end(recorder, config, start, error);
+	err = sample_until_end(recorder, config, now_ns(CLOCK_MONOTONIC), error);
 	release_reserve(recorder);
 	/* An error loses nothing that was recorded before it: all of these steps run. */
 	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
 	error_keep_first(&err, error, later_err, &later);
-	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
+	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
 	recorder->wake_at = 0;
 	later_err = drain_last(recorder, config, &later);
 	error_keep_first(&err, error, later_err, &later);
