@@ -288,10 +288,25 @@ static void set_time(const char *path, int64_t time)
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* Returns whether a map is that of a process which started `after` its time (ns since 1970). */
+/* Returns CLOCK_REALTIME of CLOCK_BOOTTIME 0, from readings of both with no long pause between
+ * them. */
+static int64_t boot_time(void)
+{
+	int64_t boot, realtime, later;
+
+	do {
+		boot = now_ns(CLOCK_BOOTTIME);
+		realtime = now_ns(CLOCK_REALTIME);
+		later = now_ns(CLOCK_BOOTTIME);
+	} while (later - boot > NS_PER_SECOND / 1000);
+	return realtime - boot;
+}
+
+/* Returns whether the map of a process is opened that started `after` the map's time (ns since
+ * 1970). */
 static bool is_opened_after(const char *map, int64_t time, int64_t after)
 {
-	int64_t boot = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+	int64_t boot = boot_time();
 	int fd;
 
 	set_time(map, time);
