@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/netlink.h>
+#include <linux/sched.h>
 #include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,8 +84,6 @@ static const int server_calls[] = {
 	SCMP_SYS(writev),
 	/* workers */
 	SCMP_SYS(clock_getres), /* clock_getcpuclockid() */
-	SCMP_SYS(clone),
-	SCMP_SYS(clone3),
 	SCMP_SYS(fork),
 	SCMP_SYS(getppid),
 	SCMP_SYS(kill),
@@ -241,6 +240,40 @@ static int allow_own_signals(scmp_filter_ctx filter)
 	return allow_masked(filter, SCMP_SYS(tgkill), 0, UINT_MAX, (unsigned int)getpid());
 }
 
+/*
+ * In a new user namespace, a process would have all capabilities, with which it reaches more of the
+ * kernel's code. CLONE_NEWTIME is a signal number for clone().
+ */
+static const unsigned int namespace_flags[] = {CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
+					       CLONE_NEWNET};
+
+/* A filter can't see the flags of clone3(): without it, the C library calls clone(). */
+static int refuse_clone3(scmp_filter_ctx filter)
+{
+	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+}
+
+static int refuse_namespaces(scmp_filter_ctx filter)
+{
+	int err = refuse_clone3(filter);
+
+	for (size_t i = 0; i < COUNT(namespace_flags) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 0,
+				 namespace_flags[i], namespace_flags[i]);
+	return err;
+}
+
+static int allow_children(scmp_filter_ctx filter)
+{
+	unsigned int flags = 0;
+	int err = refuse_clone3(filter);
+
+	for (size_t i = 0; i < COUNT(namespace_flags); i++)
+		flags |= namespace_flags[i];
+	return err ? err : allow_masked(filter, SCMP_SYS(clone), 0, flags, 0);
+}
+
 static scmp_filter_ctx make_filter(uint32_t action)
 {
 	scmp_filter_ctx filter = seccomp_init(action);
@@ -295,6 +328,8 @@ int seccomp_confine_server(void)
 	err = add_calls(filter, SCMP_ACT_ALLOW, allowed_calls, COUNT(allowed_calls));
 	if (!err)
 		err = add_calls(filter, SCMP_ACT_ALLOW, server_calls, COUNT(server_calls));
+	if (!err)
+		err = allow_children(filter);
 	if (!err)
 		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 0);
 	if (!err)
@@ -354,6 +389,8 @@ int seccomp_confine_network_client(void)
 		return -ENOMEM;
 	err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
 			COUNT(client_refused_calls));
+	if (!err)
+		err = refuse_namespaces(filter);
 	if (!err)
 		err = refuse_terminals(filter);
 	if (!err)

@@ -16,16 +16,17 @@
 int seccomp_confine_worker(const int ends[], size_t count);
 
 /*
- * Restricts a process that forks such workers: it may do what they may, fork, wait, signal, send
- * and receive, and make filters. Returns as seccomp_confine_worker().
+ * Restricts a process that forks such workers: it may do what they may, fork without new
+ * namespaces, wait, signal, send and receive, and make filters. Returns as
+ * seccomp_confine_worker().
  */
 int seccomp_confine_server(void);
 
 /*
  * Forbids a process that uses the internet and files to execute programs, to trace, signal or limit
  * other processes, to connect to services of this machine (Unix sockets), to type into a terminal,
- * and to use the kernel's interfaces for administration, keys, BPF and io_uring. Returns as
- * seccomp_confine_worker().
+ * to make namespaces, and to use the kernel's interfaces for administration, keys, BPF and
+ * io_uring. Returns as seccomp_confine_worker().
  */
 int seccomp_confine_network_client(void);
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -617,6 +618,30 @@ static long use_own_fd(void)
 	return fcntl(STDIN_FILENO, F_GETFL) < 0 ? -1 : 0;
 }
 
+/* Returns whether no child in a new namespace of any kind can be made. */
+static bool namespaces_are_refused(void)
+{
+	static const unsigned int flags[] = {CLONE_NEWUSER, CLONE_NEWUSER | CLONE_NEWNET,
+					     CLONE_NEWNS,   CLONE_NEWCGROUP,
+					     CLONE_NEWUTS,  CLONE_NEWIPC,
+					     CLONE_NEWPID,  CLONE_NEWNET};
+	struct clone_args arguments = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+	long child;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		child = syscall(SYS_clone, flags[i] | SIGCHLD, 0, 0, 0, 0);
+		if (!child)
+			_exit(0);
+		if (child > 0 || errno != EPERM)
+			return false;
+	}
+	/* So that the C library goes on without it. */
+	child = syscall(SYS_clone3, &arguments, sizeof(arguments));
+	if (!child)
+		_exit(0);
+	return child < 0 && errno == ENOSYS;
+}
+
 /* The server may fork, but do no more with files than its workers. */
 static void server_opens_no_file(void **state)
 {
@@ -632,6 +657,8 @@ static void server_opens_no_file(void **state)
 		if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 || map_executable() >= 0 ||
 		    map_as_stack() >= 0 || read_only_memory() || use_own_fd())
 			_exit(2);
+		if (!namespaces_are_refused())
+			_exit(3);
 		child = fork();
 		if (child == 0)
 			_exit(7);
@@ -751,6 +778,13 @@ static void network_client_has_the_network_and_files_only(void **state)
 			_exit(3);
 		if (!speculation_stays)
 			_exit(4);
+		if (!namespaces_are_refused())
+			_exit(5);
+		child = fork();
+		if (child == 0)
+			_exit(7);
+		if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7)
+			_exit(6);
 		_exit(socket(AF_INET, SOCK_STREAM, 0) < 0 || socket(AF_INET6, SOCK_DGRAM, 0) < 0 ||
 		      socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) < 0 || make_sockets() ||
 		      getrlimit(RLIMIT_CORE, &limit) || open("/", O_RDONLY) < 0);
