@@ -40,20 +40,46 @@ int open_regular_file(const char *path, int flags, struct stat *st)
 	return found < 0 ? -errno : open_found(found, st);
 }
 
-int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st)
+/* Opens a path below a directory with O_PATH. Returns an fd or a negative errno value. */
+static int find_below(int directory, const char *path, int flags, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
-		.resolve = RESOLVE_IN_ROOT,
+		.resolve = resolve,
 	};
+	int found = (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
+
+	return found < 0 ? -errno : found;
+}
+
+static int find_in_root(const char *root, const char *path, int flags)
+{
 	int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found;
 
 	if (directory < 0)
 		return -errno;
-	found = (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
-	if (found < 0)
-		found = -errno;
+	found = find_below(directory, path, flags, RESOLVE_IN_ROOT);
 	close(directory);
+	return found;
+}
+
+int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st)
+{
+	int found = find_in_root(root, path, flags);
+
+	return found < 0 ? found : open_found(found, st);
+}
+
+int open_regular_entry_in(const char *root, const char *directory, const char *name,
+			  struct stat *st)
+{
+	int parent = find_in_root(root, directory, O_DIRECTORY), found;
+
+	if (parent < 0)
+		return parent;
+	found = find_below(parent, name, 0,
+			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+	close(parent);
 	return found < 0 ? found : open_found(found, st);
 }
 

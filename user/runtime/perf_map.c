@@ -57,10 +57,13 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 	if (stat(path, &process) != 0)
 		return -errno;
 	strcat(path, "/root");
-	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", ns_pid);
-	fd = open_regular_file_in(path, name, O_NOFOLLOW, &st);
-	/* Anybody may write to /tmp, and could otherwise name the code of other users. */
-	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {
+	snprintf(name, sizeof(name), "perf-%" PRIu32 ".map", ns_pid);
+	fd = open_regular_entry_in(path, "/tmp", name, &st);
+	/*
+	 * Anybody may write to /tmp, and could otherwise name the code of other users. A file that
+	 * only root may read was not written for this process.
+	 */
+	if (fd >= 0 && st.st_uid != process.st_uid && (st.st_uid != 0 || !(st.st_mode & S_IROTH))) {
 		close(fd);
 		return -EPERM;
 	}

@@ -27,8 +27,9 @@ struct perf_map;
  * `start_time` is the start of the process (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, with
  * *user set to the uid of the process, or a negative errno value:
  *	-ENOENT	the process has no map
- *	-EPERM	the owner is neither the user of the process nor root
- *	-EINVAL, -ELOOP the map is not a regular file
+ *	-EPERM	the owner is neither the user of the process, nor root with a file for all users
+ *	-EINVAL, -ELOOP, -EXDEV
+ *		the map is not a regular file, or a symbolic link or a mount point
  *	-ESTALE	an earlier process with this id wrote it
  *	-ENAMETOOLONG, or the error of stat() or open()
  */

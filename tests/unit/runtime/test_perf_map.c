@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include "lib/clock.h"
 #include "sandbox.h"
@@ -359,6 +362,42 @@ static void test_map_of_other_user_is_refused(void **state)
 	/* Not that of the file: a process can have files of root mounted at its place. */
 	assert_int_equal(user, 1234);
 	close(fd);
+	assert_int_equal(chmod(map, 0640), 0);
+	assert_int_equal(perf_map_open(sandbox, 14, 3, 0, &user), -EPERM);
+}
+
+/* A user may mount files that the user may not read, in a namespace of mounts. */
+static void test_mount_is_refused(void **state)
+{
+	const char *map, *other;
+	int status, fd;
+	pid_t child;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	run("mkdir -p %s", in_sandbox("proc/16/root/tmp"));
+	map = in_sandbox("proc/16/root/tmp/perf-3.map");
+	other = in_sandbox("other");
+	write_text(map, "1000 10 a\n");
+	write_text(other, "1000 10 b\n");
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount(other, map, NULL, MS_BIND, NULL))
+			_exit(1);
+		if (perf_map_open(sandbox, 16, 3, 0, &user) != -EXDEV)
+			_exit(2);
+		/* Other mounts lead to the directory of the map. */
+		if (umount(map) || mount(in_sandbox("proc/16/root/tmp"),
+					 in_sandbox("proc/16/root/tmp"), NULL, MS_BIND, NULL))
+			_exit(3);
+		fd = perf_map_open(sandbox, 16, 3, 0, &user);
+		_exit(fd < 0 ? 4 : 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 /* The path of a process has room for "/root": the system reads "//" like "/". */
@@ -395,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_map_of_earlier_process_is_stale),
 		cmocka_unit_test(test_time_of_a_map_may_lag),
 		cmocka_unit_test(test_map_of_other_user_is_refused),
+		cmocka_unit_test(test_mount_is_refused),
 		cmocka_unit_test(test_length_of_the_root_is_limited),
 	};
 
