@@ -14,6 +14,8 @@
 #include "sandbox/worker_limits.h"
 
 #define MEMORY_MAX ((rlim_t)1 << 30)
+/* The answer is in memory, which RLIMIT_DATA does not count. */
+#define ANSWER_MAX ((rlim_t)256 << 20)
 #define CPU_SECONDS_MAX 60u
 #define SECONDS_MAX 120u
 #define JOB_NICE 5
@@ -22,11 +24,15 @@ static void limit_job(pid_t parent)
 {
 	const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
 	const struct rlimit cpu = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
+	const struct rlimit file = {ANSWER_MAX, ANSWER_MAX};
 	sigset_t none;
 
 	die_with_parent(parent);
 	setrlimit(RLIMIT_DATA, &memory);
 	setrlimit(RLIMIT_CPU, &cpu);
+	setrlimit(RLIMIT_FSIZE, &file);
+	/* write() fails instead. */
+	signal(SIGXFSZ, SIG_IGN);
 	setpriority(PRIO_PROCESS, 0, JOB_NICE);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

@@ -188,6 +188,30 @@ static int check_limits(void *arg, int file, struct profile_job_result *result, 
 	return 0;
 }
 
+/* Returns the result of write() with the last byte that an answer may have, and after it. */
+static int write_at_limit(void *arg, int file, struct profile_job_result *result,
+			  struct error *error)
+{
+	const off_t limit = (off_t)256 << 20;
+
+	(void)arg, (void)result;
+	if (pwrite(file, "x", 1, limit - 1) != 1)
+		return 1;
+	if (pwrite(file, "x", 1, limit) >= 0)
+		return 2;
+	return error_errno(error, errno, "answer");
+}
+
+static void large_answer_is_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(profile_job_start(&job, write_at_limit, NULL), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, -EFBIG);
+	assert_string_equal(job.result->error, "answer: File too large");
+}
+
 static void jobs_have_limits(void **state)
 {
 	sigset_t set;
@@ -224,13 +248,10 @@ static void job_without_a_process_leaves_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(job_leaves_a_file_and_results),
-		TEST(errors_have_a_message),
-		TEST(crashed_job_is_not_done),
-		TEST(running_job_is_not_waited_for),
-		TEST(killed_job_is_not_done),
-		TEST(jobs_have_limits),
-		TEST(job_without_a_process_leaves_nothing),
+		TEST(job_leaves_a_file_and_results), TEST(errors_have_a_message),
+		TEST(crashed_job_is_not_done),       TEST(running_job_is_not_waited_for),
+		TEST(killed_job_is_not_done),        TEST(jobs_have_limits),
+		TEST(large_answer_is_an_error),      TEST(job_without_a_process_leaves_nothing),
 	};
 
 	return cmocka_run_group_tests_name("profile_job", tests, NULL, NULL);
