@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`stackbeat serve`: profiles over HTTP, and the rights of its processes."""
 
+import contextlib
 import errno
 import http.client
 import json
@@ -26,7 +27,7 @@ TIMEOUT_S = 1200 * PATIENCE  # symbolizing takes minutes on a busy machine
 class Server:
     """A server that is started and ready; it listens at a Unix socket and at the loopback."""
 
-    def __init__(self, *arguments, token=None):
+    def __init__(self, *arguments, token=None, environment=None):
         self.token = token
         run("ip", "link", "set", "lo", "up")
         self.directory = temporary_directory()
@@ -35,7 +36,7 @@ class Server:
         self.store = self.directory / "store"
         self.process = start(STACKBEAT, "serve", "--listen", f"unix:{self.socket}", "--listen",
                              f"127.0.0.1:{PORT}", "--store", self.store, "--window", 10, *arguments,
-                             stderr=subprocess.PIPE, text=True)
+                             stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         self.started = [self.process.stderr.readline() for _ in range(3 + arguments.count("--listen"))]
         wait_until(lambda: self.answers("/healthz"), "an answer")
 
@@ -88,6 +89,26 @@ def status_of(pid):
 
 def open_files(pid):
     return [os.readlink(file.path) for file in os.scandir(f"/proc/{pid}/fd")]
+
+
+def has_in_memory(pid, text):
+    with contextlib.ExitStack() as stack:
+        try:
+            maps = stack.enter_context(open(f"/proc/{pid}/maps"))
+            memory = stack.enter_context(open(f"/proc/{pid}/mem", "rb", 0))
+            lines = maps.readlines()
+        except OSError:
+            return False  # a process that has ended
+        for line in lines:
+            start_end, rights = line.split()[:2]
+            first, end = (int(number, 16) for number in start_end.split("-"))
+            # The pages of the module can't be read by other processes.
+            if rights.startswith("rw") and "/dev/stackbeat" not in line:
+                with contextlib.suppress(OSError):  # memory that was unmapped meanwhile
+                    memory.seek(first)
+                    if text in memory.read(end - first):
+                        return True
+    return False
 
 
 def http_process(server):
@@ -323,7 +344,15 @@ def other_machines_need_tls_and_a_token():
     err = process.communicate()[1]
     check_equal((process.returncode, err.count("\n")), (1, 1), f"status with a wrong key: {err}")
     check("--tls-key is not its key" in err, err)
-    server = Server(*tls, "--token-file", token, token="0123456789abcdef")
+    server = Server(*tls, "--token-file", token, token="0123456789abcdef", environment={"DEBUGINFOD_URLS": "http://192.0.2.9"})
+    # An exporter has a copy of the sampling process, and a job has a copy of the HTTP process.
+    http_pid = http_process(server)
+    keeper = int(status_of(http_pid)["PPid"])
+    processes = {server.process.pid, *children(server.process.pid), http_pid}
+    check(len(processes) >= 5, f"processes {processes}")
+    for secret in (b"0123456789abcdef", key.read_bytes().splitlines()[1]):
+        check_equal({pid for pid in processes if has_in_memory(pid, secret)}, {keeper, http_pid},
+                    "processes with a secret in memory")
 
     def status(headers):
         connection = http.client.HTTPSConnection("192.0.2.1", 7443, timeout=TIMEOUT_S,

@@ -609,21 +609,23 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 	server->http.cmdline = cmdline;
 	if (!err)
 		err = find_user(server, error);
+	/* First: these processes have a copy of all memory, and no secrets. */
+	if (!err)
+		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
 	if (!err)
 		err = access_read(&server->access, &server->options.access, error);
 	if (!err)
 		err = open_listeners(server, error);
 	if (!err)
-		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
-	if (!err)
 		err = prepare_store(server, error);
 	if (!err)
 		err = start_http(server, error);
+	/* Before this process forks others. */
+	access_clear(&server->access);
 	if (!err)
 		err = sample(server, command_line, error);
 	error_keep_first(&err, error, end_http(server, &later), &later);
 	reader_sandbox_stop(&server->sandbox);
-	access_clear(&server->access);
 	free(cmdline);
 	free(command_line);
 	return err;

@@ -27,6 +27,14 @@ static int read_text(int fd, char *text, size_t size)
 	return got < 0 ? -errno : memchr(text, '\0', length) ? -EINVAL : 0;
 }
 
+/* Overwrites and frees a text; NULL is allowed. */
+static void text_wipe(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
 /* Returns the contents of a file, which the caller frees, or NULL with `error` set. */
 static char *read_file(const char *path, bool is_secret, int *err, struct error *error)
 {
@@ -51,7 +59,7 @@ static char *read_file(const char *path, bool is_secret, int *err, struct error 
 		close(fd);
 	if (!*err)
 		return text;
-	free(text);
+	text_wipe(text);
 	return NULL;
 }
 
@@ -68,7 +76,7 @@ static int read_token(struct access *access, const char *path, struct error *err
 	if (access->token[length] && !strchr("\r\n", access->token[length]))
 		return error_set(error, EINVAL,
 				 "%s: the token has characters other than those of ASCII", path);
-	access->token[length] = '\0';
+	explicit_bzero(access->token + length, strlen(access->token + length));
 	if (length < TOKEN_LENGTH_MIN || length > TOKEN_LENGTH_MAX)
 		return error_set(error, EINVAL, "%s: a token has %u to %u characters", path,
 				 TOKEN_LENGTH_MIN, TOKEN_LENGTH_MAX);
@@ -98,10 +106,10 @@ int access_read(struct access *access, const struct access_files *files, struct 
 
 void access_clear(struct access *access)
 {
-	free(access->certificate);
-	free(access->key);
-	free(access->token);
-	free(access->client_ca);
+	text_wipe(access->certificate);
+	text_wipe(access->key);
+	text_wipe(access->token);
+	text_wipe(access->client_ca);
 	*access = (struct access){.token = NULL};
 }
 

@@ -27,6 +27,7 @@ struct access {
  * negative errno value; access_clear() is to be called in both cases.
  */
 int access_read(struct access *access, const struct access_files *files, struct error *error);
+/* Overwrites and frees all of it. A second call does nothing. */
 void access_clear(struct access *access);
 
 /* Returns whether clients of other machines need TLS, and a token or a certificate. */
