@@ -116,6 +116,7 @@ struct worker {
 	bool has_status; /* `status` was read from the lifeline: it has exited, or was killed */
 	int status;
 	unsigned int opener; /* in batch->openers */
+	bool reuses_opener; /* the opener was forked for an earlier worker */
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
 	bool opened; /* it sent WORKER_OPENED */
@@ -340,6 +341,7 @@ static bool reuse_opener(struct batch *batch, struct worker *worker, int socket)
 		    !send_fd(opener->control, &worker->job, sizeof(worker->job), socket)) {
 			opener->is_kept = false;
 			worker->opener = i;
+			worker->reuses_opener = true;
 			return true;
 		}
 		/* It has died. */
@@ -537,11 +539,16 @@ static void end_worker(struct batch *batch, struct worker *worker)
 static void repeat_slice(struct batch *batch, struct worker *worker)
 {
 	struct share *share = &batch->shares[worker->share];
+	const bool ends_opener = worker->reuses_opener;
 
 	batch->slices[worker->slice_index].next = share->first;
 	share->first = worker->slice_index;
 	remove_worker(batch, worker);
-	(void)await_end(batch);
+	/* The opener that was killed is what ends, if nothing else does. */
+	if (!await_end(batch) && ends_opener) {
+		wait_for_openers(batch);
+		batch->worker_max = batch->processes;
+	}
 }
 
 /* Results received before stay. */
@@ -583,8 +590,9 @@ static void report_end(struct batch *batch, struct worker *worker)
 {
 	int status = worker->has_status ? worker->status : WORKER_STATUS_UNKNOWN;
 
-	if (worker->has_status && status == WORKER_STATUS_UNKNOWN && batch->opener_count > 1 &&
-	    !worker->protocol_error) {
+	/* With the first process of this batch, there is none that could end. */
+	if (worker->has_status && status == WORKER_STATUS_UNKNOWN && !worker->protocol_error &&
+	    (batch->opener_count > 1 || worker->reuses_opener)) {
 		repeat_slice(batch, worker);
 		return;
 	}
