@@ -35,6 +35,8 @@ def reused_mm_is_not_confused_with_an_exited_process():
 @test
 def mmap_by_a_child_that_shares_memory_is_reported():
     process = start(*workload("sharer"), stdin=subprocess.PIPE)
+    # Its first sample may otherwise come before its libraries, whose mappings are events.
+    process.stdout.readline()
     with Session(rate=1000, pids=[process.pid], inherit=0) as session:
         session.start()
         wait_until(lambda: session.stats()["address_spaces"], "its address space")

@@ -2,8 +2,9 @@
 /*
  * sharer
  *
- * Works until there is input; then a child that shares the memory creates one executable mapping
- * and exits. Prints the address of the mapping, and works on.
+ * Prints "ready" when its libraries are mapped, and works until there is input; then a child that
+ * shares the memory creates one executable mapping and exits. Prints the address of the mapping,
+ * and works on.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ int main(void)
 	static void *volatile mapping = MAP_FAILED;
 	pid_t child;
 
+	puts("ready");
+	fflush(stdout);
 	work(0);
 	child = vfork();
 	if (!child) {
