@@ -18,8 +18,8 @@
 /* Two hashes, with different beginnings: 64 bits. */
 static uint64_t hash_more(uint64_t hash, uint64_t number)
 {
-	return (uint64_t)hash_number((uint32_t)(hash >> 32), number) << 32 |
-	       hash_number((uint32_t)hash, number);
+	return (uint64_t)hash_bytes((uint32_t)(hash >> 32), &number, sizeof(number)) << 32 |
+	       hash_bytes((uint32_t)hash, &number, sizeof(number));
 }
 
 /*

@@ -7,9 +7,10 @@ void fingerprint_key_init(struct fingerprint_key *key)
 {
 	/* SipHash of a counter: without its key, the words can't be distinguished from random ones.
 	 */
-	for (uint64_t i = 0; i < FINGERPRINT_WORDS_MAX; i++)
-		key->words[i] = (uint64_t)hash_number(HASH_START, 2 * i) << 32 |
-				hash_number(HASH_START, 2 * i + 1);
+	for (uint32_t i = 0; i < FINGERPRINT_WORDS_MAX; i++)
+		key->words[i] = (uint64_t)hash_bytes(HASH_START, &(uint32_t){2 * i}, sizeof(i))
+					<< 32 |
+				hash_bytes(HASH_START, &(uint32_t){2 * i + 1}, sizeof(i));
 #ifdef __x86_64__
 	key->carry_less = __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
 #else

@@ -29,7 +29,11 @@ struct hash {
 /* Returns whether the entry at `index` of the array in `context` has this key. */
 typedef bool (*hash_equal)(const void *context, uint32_t index, const void *key);
 
-/* Return the hash of `size` bytes, a number, or a string, continuing from `hash`. */
+/*
+ * Return the hash of `size` bytes, a number, or a string, continuing from `hash`. The hash of a
+ * number is good for tables; without the key, the hash of bytes can't be distinguished from a
+ * random number.
+ */
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size);
 uint32_t hash_number(uint32_t hash, uint64_t number);
 uint32_t hash_string(uint32_t hash, const char *string);

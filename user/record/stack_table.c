@@ -254,7 +254,7 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	sum = fingerprint_add(key, sum, HEAD_WORDS, &resolved->origin, ORIGIN_WORDS);
 	sum = fingerprint_add(key, sum, HEAD_WORDS + ORIGIN_WORDS, resolved->frames,
 			      word_count(resolved));
-	return hash_bytes(HASH_START, &sum, sizeof(sum));
+	return hash_number(hash_number(HASH_START, sum[0]), sum[1]);
 }
 
 _Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 14 && GO_LABELS_WORDS < 1 << 8,

@@ -18,6 +18,48 @@
 
 #define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
 
+/*
+ * What the last stacks have found in the profile: adjacent stacks are mostly of one process, and
+ * share frames and labels. The numbers stay valid as long as the profile. The entries of mappings
+ * and locations are direct-mapped, by a hash without a key: a program that chooses its addresses
+ * can only make its own stacks miss.
+ */
+#define LOCATION_ENTRIES 2048u
+#define MAPPING_ENTRIES 64u
+/* Of the threads of a process. */
+#define LABEL_ENTRIES 16u
+/* Longer paths of control groups are not remembered. */
+#define CGROUP_PATH_SIZE 512u
+
+struct location_entry {
+	uint64_t address;
+	uint32_t mapping;
+	uint32_t location; /* 0: the entry is empty */
+};
+
+struct mapping_entry {
+	uint32_t segment;
+	uint32_t mapping; /* 0: the entry is empty */
+};
+
+/* What the labels of a stack follow from, without labels of goroutines. */
+struct label_entry {
+	const struct labels *labels; /* NULL: the entry is empty */
+	struct label_origin origin;
+	uint32_t ns_pid;
+	enum truncation cause;
+	uint32_t last_segment; /* of the user frames; its path is a part of some causes */
+	char comm[STACKBEAT_COMM_SIZE];
+	char cgroup_path[CGROUP_PATH_SIZE];
+	uint32_t label_set;
+};
+
+struct window_cache {
+	struct location_entry locations[LOCATION_ENTRIES];
+	struct mapping_entry mappings[MAPPING_ENTRIES];
+	struct label_entry labels[LABEL_ENTRIES];
+};
+
 int window_init(struct window *window, struct mapped_files *files)
 {
 	*window = (struct window){.profile = profile_new(), .files = files};
@@ -51,6 +93,7 @@ void window_clear(struct window *window)
 	window_set_perf_maps(window, NULL, 0);
 	release_files(window);
 	profile_free(window->profile);
+	free(window->cache);
 	*window = (struct window){0};
 }
 
@@ -71,7 +114,7 @@ int window_take(struct window *window, struct window *taken)
 
 size_t window_bytes(const struct window *window)
 {
-	return profile_bytes(window->profile) +
+	return profile_bytes(window->profile) + (window->cache ? sizeof(*window->cache) : 0) +
 	       window->held_capacity * sizeof(*window->held_files) +
 	       window->perf_map_count * sizeof(*window->perf_maps);
 }
@@ -121,15 +164,38 @@ static uint32_t segment_of(const struct stack *stack, size_t i)
 
 static uint32_t mapping_of(struct window *window, const struct stack *stack, uint32_t segment)
 {
+	struct mapping_entry *entry =
+		window->cache ? &window->cache->mappings[segment % MAPPING_ENTRIES] : NULL;
 	struct profile_mapping mapping = {0};
-	uint32_t perf_map = 0;
+	uint32_t perf_map = 0, number;
 
 	if (segment == SEGMENT_NONE)
 		return 0;
 	if (segment == SEGMENT_ANON)
 		perf_map = address_space_perf_map(stack->space);
+	else if (entry && entry->mapping && entry->segment == segment)
+		return entry->mapping;
 	mapping.source = segment_source(segment, perf_map);
-	return add_mapping(window, &mapping);
+	number = add_mapping(window, &mapping);
+	if (entry && segment != SEGMENT_ANON)
+		*entry = (struct mapping_entry){segment, number};
+	return number;
+}
+
+static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t address)
+{
+	struct location_entry *entry;
+	uint64_t at;
+
+	if (!window->cache)
+		return profile_location(window->profile, mapping, address, NULL, 0);
+	at = (address ^ mapping * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0x9e3779b97f4a7c15);
+	entry = &window->cache->locations[(at >> 32) % LOCATION_ENTRIES];
+	if (entry->address != address || entry->mapping != mapping || !entry->location)
+		*entry = (struct location_entry){
+			address, mapping,
+			profile_location(window->profile, mapping, address, NULL, 0)};
+	return entry->location;
 }
 
 /* Adds the frames before `end`. */
@@ -144,8 +210,7 @@ static void add_locations(struct window *window, const struct stack *stack, size
 			segment = segment_of(stack, i);
 			mapping = mapping_of(window, stack, segment);
 		}
-		locations[i] =
-			profile_location(window->profile, mapping, stack->frames[i], NULL, 0);
+		locations[i] = location_of(window, mapping, stack->frames[i]);
 	}
 }
 
@@ -158,27 +223,74 @@ static uint32_t add_creator(struct window *window, const struct stack *stack)
 				stack->frames[i], NULL, 0);
 }
 
-/* Returns the path of the object that the last user frame is in; "": none, or unknown. */
-static const char *last_path(const struct mapped_files *files, const struct stack *stack)
+/* Returns the segment of the last user frame, or SEGMENT_NONE. */
+static uint32_t last_segment(const struct stack *stack)
+{
+	return stack->user_frames ? stack_segments(stack)[stack->user_frames - 1] : SEGMENT_NONE;
+}
+
+/* Returns the path of the object of a segment; "": none, or unknown. */
+static const char *segment_path(const struct mapped_files *files, uint32_t segment)
 {
 	const struct mapped_file *file;
-	uint32_t segment;
 	bool is_offset;
 
-	if (!files || !stack->user_frames)
+	if (!files)
 		return "";
-	segment = stack_segments(stack)[stack->user_frames - 1];
 	if (segment == SEGMENT_ANON)
 		return "[anon]";
 	file = segment_file(files, segment, &is_offset);
 	return file ? file->path : "";
 }
 
-static uint32_t add_labels(struct window *window, const struct labels *labels,
-			   const struct stack *stack)
+/* Returns the entry that may have the labels of a stack; NULL: there is none. */
+static struct label_entry *label_entry_of(struct window *window, const struct stack *stack)
 {
-	const enum truncation cause = truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
-						    stack->user_stop, !stack->user_frames);
+	uint64_t name;
+
+	if (!window->cache || stack->has_go_creator || stack_go_labels(stack))
+		return NULL;
+	memcpy(&name, stack->origin.thread, sizeof(name));
+	name = (name ^ stack->origin.tid ^ stack->origin.cpu ^ stack->origin.first) *
+	       UINT64_C(0x9e3779b97f4a7c15);
+	return &window->cache->labels[(name >> 32) % LABEL_ENTRIES];
+}
+
+static bool label_entry_equals(const struct label_entry *entry, const struct labels *labels,
+			       const struct stack *stack, enum truncation cause)
+{
+	return entry->labels == labels && entry->cause == cause &&
+	       entry->last_segment == last_segment(stack) &&
+	       !memcmp(&entry->origin, &stack->origin, sizeof(entry->origin)) &&
+	       entry->ns_pid == address_space_ns_pid(stack->space) &&
+	       !strcmp(entry->comm, address_space_comm(stack->space)) &&
+	       !strcmp(entry->cgroup_path, address_space_cgroup_path(stack->space));
+}
+
+/* A label set that could not be added, or whose strings have no room, is not kept. */
+static void label_entry_set(struct label_entry *entry, const struct labels *labels,
+			    const struct stack *stack, enum truncation cause, uint32_t label_set)
+{
+	const char *comm = address_space_comm(stack->space);
+	const char *cgroup_path = address_space_cgroup_path(stack->space);
+
+	entry->labels = NULL;
+	if (!label_set || strlen(comm) >= sizeof(entry->comm) ||
+	    strlen(cgroup_path) >= sizeof(entry->cgroup_path))
+		return;
+	entry->labels = labels;
+	entry->origin = stack->origin;
+	entry->ns_pid = address_space_ns_pid(stack->space);
+	entry->cause = cause;
+	entry->last_segment = last_segment(stack);
+	strcpy(entry->comm, comm);
+	strcpy(entry->cgroup_path, cgroup_path);
+	entry->label_set = label_set;
+}
+
+static uint32_t intern_labels(struct window *window, const struct labels *labels,
+			      const struct stack *stack, enum truncation cause)
+{
 	char truncated[TRUNCATION_LABEL_SIZE];
 	const struct label_process process = {
 		.truncated = truncated,
@@ -190,12 +302,28 @@ static uint32_t add_labels(struct window *window, const struct labels *labels,
 	struct labels with_truncated = *labels;
 	struct label_values values;
 
-	truncation_label(cause, last_path(window->files, stack), truncated);
+	truncation_label(cause, segment_path(window->files, last_segment(stack)), truncated);
 	with_truncated.chosen |= LABEL_SET(LABEL_TRUNCATED);
 	label_values(&with_truncated, &stack->origin, &process, &values);
 	if (stack->has_go_creator)
 		label_set_go_creator(&values.items[values.count++], add_creator(window, stack));
 	return labels_intern(window->profile, values.items, values.count);
+}
+
+static uint32_t add_labels(struct window *window, const struct labels *labels,
+			   const struct stack *stack)
+{
+	const enum truncation cause = truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
+						    stack->user_stop, !stack->user_frames);
+	struct label_entry *entry = label_entry_of(window, stack);
+	uint32_t label_set;
+
+	if (entry && label_entry_equals(entry, labels, stack, cause))
+		return entry->label_set;
+	label_set = intern_labels(window, labels, stack, cause);
+	if (entry)
+		label_entry_set(entry, labels, stack, cause, label_set);
+	return label_set;
 }
 
 static void count_callers(struct window *window, const struct stack *stack)
@@ -222,6 +350,9 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	uint32_t locations[FRAMES_MAX];
 	int err;
 
+	/* Without memory for the cache, all is looked up. */
+	if (!window->cache)
+		window->cache = calloc(1, sizeof(*window->cache));
 	add_locations(window, stack, depth, locations);
 	profile_add(profile, profile_stack(profile, locations, depth),
 		    add_labels(window, labels, stack), values);
@@ -418,6 +549,8 @@ static void replace_stacks(struct window *window, struct window *from)
 	window->held_capacity = from->held_capacity;
 	profile_swap(window->profile, from->profile);
 	profile_free(from->profile);
+	free(window->cache);
+	window->cache = NULL;
 }
 
 static int compare_weights(const void *a, const void *b)

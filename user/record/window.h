@@ -36,8 +36,11 @@ struct window_callers {
 	uint64_t by_copy; /* by a copy of the stack, see stack_copies.h */
 };
 
+struct window_cache;
+
 struct window {
 	struct profile *profile;
+	struct window_cache *cache; /* of numbers in the profile; NULL: none */
 	struct mapped_files *files; /* to which the segments refer; or NULL */
 	uint32_t *held_files; /* indices of the files that the window holds; owned */
 	size_t held_count, held_capacity;

@@ -217,6 +217,31 @@ static void choose_names(char (*names)[NAME_SIZE])
 	}
 }
 
+/* Addresses of code, indices, and sums of both fill the slots of a table as random numbers do. */
+static void regular_numbers_have_irregular_hashes(void **state)
+{
+	static const uint64_t strides[] = {1, 4, 16, 4096, UINT64_C(1) << 32, UINT64_C(1) << 52};
+	enum { SLOTS = 4096 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
+		for (uint32_t before = 0; before < 2; before++) {
+			bool seen[SLOTS] = {false};
+			unsigned int used = 0;
+
+			for (uint64_t number = 0; number < SLOTS; number++) {
+				uint32_t slot =
+					hash_number(before, 0x401000 + number * strides[i]) % SLOTS;
+
+				used += !seen[slot];
+				seen[slot] = true;
+			}
+			/* Random numbers leave 1/e of the slots empty. */
+			assert_in_range(used, SLOTS / 2, SLOTS * 9 / 10);
+		}
+	}
+}
+
 struct probed_names {
 	char (*names)[NAME_SIZE];
 	size_t *compared; /* names that were compared with a key */
@@ -301,6 +326,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(full_table_refuses_entries),
 		cmocka_unit_test(finds_all_entries_but_removed_ones),
 		cmocka_unit_test(hash_depends_on_each_byte_the_length_and_the_hash_before),
+		cmocka_unit_test(regular_numbers_have_irregular_hashes),
 		cmocka_unit_test(names_that_collide_without_a_key_do_not_collide),
 		cmocka_unit_test(each_process_has_its_own_key),
 	};

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The hash function is SipHash-1-3: the values are those of CPython 3.11 with PYTHONHASHSEED=7. */
+/*
+ * Strings have SipHash-1-3: the values are those of CPython 3.11 with PYTHONHASHSEED=7. Those of
+ * numbers were computed in Python, with the words of their key by the same hash().
+ */
 #include "unit.h"
 
 #include <string.h>
@@ -41,12 +44,11 @@ static void strings_of_all_lengths(void **state)
 	assert_int_equal(hash_string(0x89abcdef, "ABCD"), 0xf07fa5a4);
 }
 
-/* hash(struct.pack("<QI", 0x0123456789abcdef, 1)) and with 0x89abcdef. */
 static void numbers(void **state)
 {
 	(void)state;
-	assert_int_equal(hash_number(1, 0x0123456789abcdef), 0x16fde047);
-	assert_int_equal(hash_number(0x89abcdef, 0x0123456789abcdef), 0x71ab991c);
+	assert_int_equal(hash_number(1, 0x0123456789abcdef), 0xee2becbf);
+	assert_int_equal(hash_number(0x89abcdef, 0x0123456789abcdef), 0xdea4ad99);
 }
 
 int main(void)

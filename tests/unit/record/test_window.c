@@ -486,6 +486,115 @@ static void creators_keep_their_location(void **state)
 	assert_int_equal(found, 1);
 }
 
+static const char *label_text(const struct profile *profile, size_t sample, const char *key)
+{
+	const uint32_t set = profile->samples.items[sample].label_set;
+
+	for (size_t i = 0; i < profile->label_sets.items[set].count; i++) {
+		const struct profile_label *label =
+			&profile->labels.items[profile_set_labels(profile, set)[i]];
+
+		if (!strcmp(profile_text(profile, label->key), key))
+			return profile_text(profile, label->text);
+	}
+	return "";
+}
+
+/* Returns the number of samples with a leaf, a name, and a cause of truncation. */
+static int64_t count_samples(const struct profile *profile, uint64_t leaf, const char *comm,
+			     const char *truncated)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const uint32_t location =
+			profile_stack_locations(profile, profile->samples.items[i].stack)[0];
+
+		if (profile->locations.items[location].address == leaf &&
+		    !strcmp(label_text(profile, i, "comm"), comm) &&
+		    !strcmp(label_text(profile, i, "truncated"), truncated))
+			count += profile_values(profile, i)[PROFILE_SAMPLES];
+	}
+	return count;
+}
+
+/* Adds a sample of a thread other than the first one: its process alone has the name. */
+static void add_thread_sample(struct fixture *fixture, uint32_t process, uint64_t leaf,
+			      uint8_t user_stop)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, process, "");
+
+	sample->address_space = process;
+	sample->generation = 1;
+	sample->tid = process + 1;
+	sample->user_stop = user_stop;
+	sample_user(sample, leaf);
+	assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+}
+
+/*
+ * Stacks that follow each other, of which the next one has something else: the process, the leaf,
+ * the cause of the truncation. In each round, the window is another one.
+ */
+static void adjacent_stacks_are_not_confused(void **state)
+{
+	static const struct {
+		const char *comm, *truncated;
+		uint32_t process;
+		uint64_t leaf;
+		uint8_t stop;
+	} cases[] = {
+		{"alpha", "", 10001, 0x1000, STACKBEAT_STOP_OUTERMOST},
+		{"beta", "", 10002, 0x1000, STACKBEAT_STOP_OUTERMOST},
+		{"beta", "bad-frame-pointer", 10002, 0x1000, STACKBEAT_STOP_BAD_FRAME},
+		{"beta", "max-depth", 10002, 0x2000, STACKBEAT_STOP_MAX_DEPTH},
+		{"alpha", "", 10001, 0x2000, STACKBEAT_STOP_OUTERMOST},
+	};
+	enum { CASES = sizeof(cases) / sizeof(cases[0]), ROUNDS = 4 };
+	struct fixture *fixture = *state;
+	struct window taken;
+
+	fixture->labels.chosen = LABEL_SET(LABEL_COMM);
+	stack_table_free(fixture->stacks);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen, fold, fixture);
+	assert_non_null(fixture->stacks);
+	fake_space(fixture->spaces, 10001, 10001, 1, "alpha");
+	fake_space(fixture->spaces, 10002, 10002, 1, "beta");
+	for (int round = 0; round < ROUNDS; round++) {
+		assert_int_equal(window_take(&fixture->window, &taken), 0);
+		window_clear(&taken);
+		for (size_t i = 0; i < CASES; i++) {
+			for (int repeat = 0; repeat <= round; repeat++)
+				add_thread_sample(fixture, cases[i].process, cases[i].leaf,
+						  cases[i].stop);
+		}
+		for (size_t i = 0; i < CASES; i++)
+			assert_int_equal(count_samples(fixture->window.profile, cases[i].leaf,
+						       cases[i].comm, cases[i].truncated),
+					 1 + round);
+	}
+}
+
+/* Numbers of the profile from before a reduction have another meaning afterwards. */
+static void stacks_are_found_again_after_a_reduction(void **state)
+{
+	struct fixture *fixture = *state;
+	const int64_t before = fixture->samples;
+
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels, 0), 0);
+	add_samples(fixture);
+	expect_sums(fixture);
+	assert_int_equal(fixture->samples, 2 * before);
+	for (size_t i = 0; i < fixture->window.profile->samples.count; i++) {
+		if (has_label(fixture->window.profile, i, LABEL_MERGED))
+			continue;
+		assert_int_equal(depth_of(fixture->window.profile, i), 21);
+		assert_true(has_label(fixture->window.profile, i, LABEL_PID));
+		assert_true(has_label(fixture->window.profile, i, LABEL_COMM));
+	}
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -503,6 +612,8 @@ int main(void)
 		TEST(perf_maps_are_replaced),
 		TEST(reduced_samples_keep_what_the_level_allows),
 		TEST(creators_keep_their_location),
+		TEST(adjacent_stacks_are_not_confused),
+		TEST(stacks_are_found_again_after_a_reduction),
 	};
 
 	return cmocka_run_group_tests_name("window", tests, NULL, NULL);
