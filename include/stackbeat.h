@@ -250,7 +250,7 @@
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Incremented by every incompatible change of this file. */
-#define STACKBEAT_ABI 7
+#define STACKBEAT_ABI 8
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -522,6 +522,15 @@ struct stackbeat_mapping {
 #define STACKBEAT_FILE_UNLINKED (1u << 1) /* the file was unlinked, or never had a name */
 /* The module has the unwind table of the file, or the reader has said that there is none. */
 #define STACKBEAT_FILE_UNWIND_TABLE (1u << 2)
+/*
+ * A reader may recognize the file later, also in another session, by device, inode, generation, build
+ * ID, size and time of change: no user can make another file in which all of these are equal. A user
+ * who may write to the file can change its contents meanwhile: unseen by a shared mapping, or within a
+ * tick of the clock. Files of FUSE, of file systems mounted in user namespaces or without set-user-ID bits, whose image a user may
+ * have made, lack the flag; and those of read-only file systems without a build ID, as the times in an
+ * image may be equal in each version of it.
+ */
+#define STACKBEAT_FILE_LASTING (1u << 3)
 
 /* A mapped file. */
 struct stackbeat_file {

@@ -202,6 +202,21 @@ struct sb_mapped_file *sb_mapped_files_find_or_add(struct sb_mapped_files *files
 	return sb_mapped_file_alloc(files, path, inode);
 }
 
+/*
+ * Whether a reader may recognize the file in another session. A program may have opened it through a
+ * stacked file system, which says which inode it is.
+ */
+static bool sb_mapped_file_lasts(const struct sb_mapped_file *file)
+{
+	const struct super_block *sb = file->inode->i_sb;
+	const struct vfsmount *mnt = file->path.mnt;
+
+	return file->object && file->object->lasting && !file->unlinked &&
+	       mnt->mnt_sb->s_user_ns == &init_user_ns &&
+	       !(data_race(mnt->mnt_flags) & MNT_NOSUID) &&
+	       (file->elf.build_id_size || !sb_rdonly(sb));
+}
+
 static void sb_mapped_file_fill_record(const struct sb_mapped_file *file, size_t name_length,
 				       struct stackbeat_file *record, u32 size)
 {
@@ -212,7 +227,8 @@ static void sb_mapped_file_fill_record(const struct sb_mapped_file *file, size_t
 	record->record.flags = (file->unread ? STACKBEAT_FILE_HEADERS_NOT_READ : 0) |
 			       (file->unlinked ? STACKBEAT_FILE_UNLINKED : 0) |
 			       (file->object && sb_unwind_object_is_known(file->object) ?
-					STACKBEAT_FILE_UNWIND_TABLE : 0);
+					STACKBEAT_FILE_UNWIND_TABLE : 0) |
+			       (sb_mapped_file_lasts(file) ? STACKBEAT_FILE_LASTING : 0);
 	record->record.size = size;
 	record->file = file->id;
 	record->inode = inode->i_ino;

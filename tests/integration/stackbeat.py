@@ -471,7 +471,7 @@ def _decode_file(record):
             (id_size, build_id))
     file = MappedFile(flags, file_id, inode, size, (major, minor), inode_generation,
                       build_id[:id_size].hex(), _padded_string(record, FILE.size))
-    known = S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED | S.FILE_UNWIND_TABLE
+    known = S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED | S.FILE_UNWIND_TABLE | S.FILE_LASTING
     require(file_id and not flags & ~known, "file", file)
     return file
 

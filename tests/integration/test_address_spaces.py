@@ -120,7 +120,7 @@ def address_space_record_matches_maps():
         file, = spaces.files.values()
         status = path.stat()
         check_equal((file.flags, file.path, file.inode, file.size, file.build_id),
-                    (0, str(path), status.st_ino, status.st_size, workloads.build_id(path.name)),
+                    (S.FILE_LASTING, str(path), status.st_ino, status.st_size, workloads.build_id(path.name)),
                     "file")
         check_equal(file.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
         for sample in samples:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
@@ -384,13 +385,50 @@ def table_is_not_kept_where_users_choose_identities():
             session.set(pids=[int(shell.stdout.readline())])
             file = wait_until(new_files, "the file")[0]
             known.add(file.file_id)
-            flags.append(file.flags & S.FILE_UNWIND_TABLE)
-            if not flags[-1]:
+            flags.append(file.flags & (S.FILE_UNWIND_TABLE | S.FILE_LASTING))
+            if not flags[-1] & S.FILE_UNWIND_TABLE:
                 session.set_table(file.file_id, small_table())
             session.release_file(file.file_id)
             shell.stdin.write("\n")
             shell.stdin.flush()
     check_equal(flags, [0, 0], "flags of file records")
+
+
+@test
+def files_whose_identity_lasts_have_a_flag():
+    """No user can make another one of the same identity. In a file system without set-user-ID bits, a user may have
+    made the image; on a read-only one, files of two versions of an image may differ in nothing but the build ID."""
+    directory = temporary_directory()
+    program = Path(workload("frameless")[0])
+    run("mount", "-t", "tmpfs", "none", directory)
+    defer(run, "umount", "-l", directory)
+    paths = {}
+    for name, with_id in (("usual", True), ("without", False), ("unlinked", True)):
+        paths[name] = directory / name
+        shutil.copy(program, paths[name])
+        if not with_id:
+            run("objcopy", "--remove-section", ".note.gnu.build-id", paths[name])
+    for name, options in (("nosuid", "nosuid"), ("readonly", "ro")):
+        place = temporary_directory()
+        run("mount", "-t", "tmpfs", "none", place)
+        defer(run, "umount", "-l", place)
+        for path in ("with", "without"):
+            shutil.copy(paths["without" if path == "without" else "usual"], place / path)
+            paths[f"{name} {path}"] = place / path
+        run("mount", "-o", f"remount,{options}", place)
+    processes = {name: start(path, "sort", DEPTH) for name, path in paths.items()}
+    paths["unlinked"].unlink()
+    lasting = {}
+    with Session(rate=2000, watermark=4096, pids=[process.pid for process in processes.values()]) as session:
+        session.start()
+        spaces = AddressSpaces(session, keep_files=True)
+        for name, process in processes.items():
+            wait_for_files(session, process, spaces=spaces)
+            lasting[name] = bool(spaces.files[file_of(spaces, process)].flags & S.FILE_LASTING)
+    check_equal(lasting, {
+        "usual": True, "without": True, "unlinked": False, "nosuid with": False, "nosuid without": False,
+        "readonly with": True, "readonly without": False,
+    }, "files that are recognized")
 
 
 @test

@@ -13,7 +13,8 @@
 	(STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY | STACKBEAT_MAPPING_VDSO |        \
 	 STACKBEAT_MAPPING_VADDR)
 #define FILE_FLAGS                                                                                 \
-	(STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED | STACKBEAT_FILE_UNWIND_TABLE)
+	(STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED | STACKBEAT_FILE_UNWIND_TABLE | \
+	 STACKBEAT_FILE_LASTING)
 
 static const char *check_sample(const struct stackbeat_sample *sample)
 {

@@ -641,7 +641,7 @@ static uint64_t put_records(struct metadata *metadata, struct records *records)
 	records->file = (void *)at;
 	records->file->record.type = STACKBEAT_RECORD_FILE;
 	records->file->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED |
-				      STACKBEAT_FILE_UNWIND_TABLE;
+				      STACKBEAT_FILE_UNWIND_TABLE | STACKBEAT_FILE_LASTING;
 	records->file->record.size = sizeof(*records->file) + 8;
 	records->file->file = 1;
 	records->file->build_id_size = STACKBEAT_BUILD_ID_MAX;
@@ -698,7 +698,7 @@ static void decodes_metadata(void **state)
 
 static void file_flags(struct records *records)
 {
-	records->file->record.flags |= 1u << 3;
+	records->file->record.flags |= STACKBEAT_FILE_LASTING << 1;
 }
 
 static void file_short(struct records *records)
