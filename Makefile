@@ -52,7 +52,7 @@ all: $(B)/stackbeat ## Build the command (build/stackbeat)
 
 $(B)/stackbeat: $(USER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) -Wl,--build-id $(LDFLAGS) -o $@ $^ $(LIBS)
 
 define proto_rule
 $(B)/proto/$(1).pb-c.c $(B)/proto/$(1).pb-c.h &: user/$(2)/$(1).proto

@@ -190,13 +190,15 @@ def comments_describe_the_recording():
                      r"stack-copy \d+, unknown-mapping \d+\)$",
                      r"^callers in user mode: by unwind tables \d+, by frame pointers \d+, by copies of "
                      r"stacks \d+$",
-                     r"^unwinding: copies of stacks lost \d+, unwind tables compiled [1-9]\d*, files without "
-                     r"call frame information \d+, files without an unwind table 0, unwind tables refused 0, "
-                     r"ranges of code not supported \d+, copies of stacks used \d+, copies of stacks not used 0$",
+                     r"^unwinding: copies of stacks lost \d+, unwind tables compiled \d+, unwind tables from the "
+                     r"cache \d+, files without call frame information \d+, files without an unwind table 0, "
+                     r"unwind tables refused 0, ranges of code not supported \d+, copies of stacks used \d+, copies of stacks not used 0$",
                      rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):
         check(re.search(expected, text, re.M), f"no {expected!r} in {text}")
+    compiled, cached = re.search(r"tables compiled (\d+), unwind tables from the cache (\d+)", text).groups()
+    check(int(compiled) + int(cached), f"no unwind table in {text}")
     rate = re.search(r"^rate: 499 Hz requested, ([\d.]+) Hz on average, on (\d+) CPUs$", text,
                      re.M)
     check(rate, f"no rate in {text}")

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/cache_option.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
@@ -29,6 +30,7 @@
 #include "record/verification.h"
 #include "sandbox/worker_call.h"
 #include "symbolize/symbolize_options.h"
+#include "unwind/table_cache.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
 #define EXPORTER_NICE 5
@@ -42,6 +44,7 @@ struct record {
 	bool progress_shown;
 	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
 	struct reader_sandbox sandbox;
+	struct table_cache *cache; /* NULL: none */
 	struct output_room room;
 	/* Of --snapshot and --rotate. */
 	int64_t interval; /* ns; 0: neither */
@@ -362,6 +365,12 @@ static int record_session(struct record *record, struct error *error)
 				   error);
 	if (err)
 		return err;
+	err = cache_option_open(&options->cache, &record->cache, error);
+	if (err)
+		return err;
+	if (*error->text && options->verbose)
+		print_warning(error->text, NULL);
+	config.cache = record->cache;
 	/* An output file that can't be written should fail before the recording. */
 	err = output_hold_room(&record->room, options->output, error);
 	if (err)
@@ -483,6 +492,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
+	table_cache_close(record->cache);
 	reader_sandbox_stop(&record->sandbox);
 	output_release_room(&record->room);
 	if (record->signals)

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/cache_option.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
@@ -30,6 +31,7 @@
 #include "serve/sampler.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
+#include "unwind/table_cache.h"
 
 #define RATE_DEFAULT 19u
 #define USER_DEFAULT "_stackbeat"
@@ -87,6 +89,7 @@ struct serve_options {
 	struct store_config store;
 	const char *user; /* NULL: not given */
 	struct sandbox_options sandbox;
+	struct cache_options cache;
 	bool quiet, help;
 };
 
@@ -120,6 +123,7 @@ static const struct cli_option serve_options[] = {
 	{OPTION_USER, "user", "NAME",
 	 "the user who serves HTTP and owns the store, if this command is started by root (default: "
 	 USER_DEFAULT " if there is such a user, or else nobody)"},
+	CACHE_OPTIONS,
 	SYMBOLIZE_TIMEOUT_OPTION,
 	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "do not print that sampling has begun"},
@@ -233,6 +237,9 @@ static int parse_serve_option(int id, char *value, void *arg, struct error *erro
 	case SANDBOX_MODE:
 	case SANDBOX_TIMEOUT:
 		return sandbox_option_parse(id, value, &options->sandbox, error);
+	case CACHE_DIRECTORY:
+	case CACHE_OFF:
+		return cache_option_parse(id, value, &options->cache, error);
 	case 'q':
 		options->quiet = true;
 		return 0;
@@ -563,7 +570,7 @@ static char *join_arguments(int argc, char **argv, char separator, size_t *size)
 static int sample(struct server *server, const char *command_line, struct error *error)
 {
 	struct symbolize_options symbolize = {0};
-	const struct sampler_config config = {
+	struct sampler_config config = {
 		.session = &server->options.session,
 		.labels = &server->options.labels,
 		.sandbox = &server->sandbox.server,
@@ -576,10 +583,16 @@ static int sample(struct server *server, const char *command_line, struct error 
 		.started = server->options.quiet ? print_nothing : print_started,
 		.warning = print_warning,
 	};
+	int err;
 
+	err = cache_option_open(&server->options.cache, &config.cache, error);
+	if (err)
+		return err;
 	started_server = server;
 	reader_sandbox_use(&server->sandbox, &server->options.sandbox, &symbolize);
-	return sampler_run(&config, error);
+	err = sampler_run(&config, error);
+	table_cache_close(config.cache);
+	return err;
 }
 
 /* Waits for the process that serves HTTP, which stores the rest. */

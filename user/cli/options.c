@@ -95,6 +95,7 @@ static const struct cli_option record_options[] = {
 	{OPTION_STACK_COPY, "stack-copy", "SIZE",
 	 "bytes of the stack that the first samples of a program carry, before its unwind tables are "
 	 "made: up to 64K (default: 8K); 0: none"},
+	CACHE_OPTIONS,
 	{OPTION_VERIFY, "verify", "N",
 	 "unwind one in N user stacks once more, by elfutils and a copy of the stack, and report how "
 	 "many are equal, by program and library"},
@@ -476,6 +477,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case SANDBOX_MODE:
 	case SANDBOX_TIMEOUT:
 		return sandbox_option_parse(id, value, &options->sandbox, error);
+	case CACHE_DIRECTORY:
+	case CACHE_OFF:
+		return cache_option_parse(id, value, &options->cache, error);
 	case OPTION_SNAPSHOT:
 		return parse_interval(value, "--snapshot", &options->snapshot, error);
 	case OPTION_ROTATE:

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/cache_option.h"
 #include "pprof/labels.h"
 #include "session/session.h"
 
@@ -22,8 +23,8 @@ struct cli_option {
 	const char *help; /* one paragraph */
 };
 
-/* Ids of options without a letter: of a subcommand, of struct view_options, and of
- * sandbox_option.h. */
+/* Ids of options without a letter: of a subcommand, of struct view_options, and of those below;
+ * from 0x3000 on, of cache_option.h. */
 enum {
 	OPTION_LONG_ONLY = 0x100,
 	OPTION_VIEW = 0x1000,
@@ -80,6 +81,7 @@ struct record_options {
 	bool no_symbolize;
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	struct sandbox_options sandbox;
+	struct cache_options cache;
 	const char *output;
 	double snapshot; /* seconds between two writes of the profile so far; 0: none */
 	double rotate; /* seconds of each file; 0: one file */

@@ -18,6 +18,8 @@
 #include "lib/sparse_copy.h"
 #include "process/binary_store.h"
 
+/* Nanoseconds: more than the steps in which any file system keeps times. */
+#define SETTLED_NS (3 * NS_PER_SECOND)
 /* Why a job is given up that was not begun. */
 #define HUNG "too many files have hung"
 
@@ -150,6 +152,19 @@ static int open_id(const struct file_opener *opener, uint64_t id)
 	return -EINVAL;
 }
 
+static void stamp_file(struct file_stamp *stamp, int fd)
+{
+	struct stat st;
+
+	*stamp = (struct file_stamp){0};
+	if (fstat(fd, &st))
+		return;
+	stamp->size = (uint64_t)st.st_size;
+	stamp->changed_s = st.st_ctim.tv_sec;
+	stamp->changed_ns = st.st_ctim.tv_nsec;
+	stamp->is_settled = now_ns(CLOCK_REALTIME) - time_ns(st.st_ctim) > SETTLED_NS;
+}
+
 static int run_open(const struct file_opener *opener, struct file_job *job)
 {
 	int fd = job->id ? open_id(opener, job->id) : -ENOENT;
@@ -160,6 +175,7 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 	if (job->fd < 0)
 		return error_errno(&job->problem, job->id ? -fd : ENOENT, "can't be opened");
 	file_owner_read(&job->owner, job->fd);
+	stamp_file(&job->stamp, job->fd);
 	return 0;
 }
 

@@ -47,6 +47,13 @@ enum file_job_kind {
 	FILE_JOB_SAVE, /* add `fd` to the store */
 };
 
+/* What changes with the contents of a file, where the kernel sets the time of change. */
+struct file_stamp {
+	uint64_t size;
+	int64_t changed_s, changed_ns; /* st_ctim */
+	bool is_settled; /* a change from now on sets another time, however coarse times are */
+};
+
 struct file_job {
 	struct file_job *next; /* the opener's; then, in the list of file_opener_take() */
 	enum file_job_kind kind;
@@ -61,6 +68,7 @@ struct file_job {
 	/* Result; `fd` (owned; -1: none) and `owner` are arguments, unless the file is opened. */
 	int fd;
 	struct file_owner owner;
+	struct file_stamp stamp; /* of a file that was opened */
 	int err;
 	struct error problem; /* if `err` */
 };

@@ -25,6 +25,7 @@
 #include "process/file_ids.h"
 #include "process/file_opener.h"
 #include "process/kept_files.h"
+#include "unwind/table_cache.h"
 
 /* gcc's analyzer loses sight of what is stored in the table, and reports it as leaked. */
 #ifndef __clang__
@@ -60,6 +61,8 @@ struct file_entry {
 	char *text; /* owned: file.path and file.build_id point into it */
 	char *own_problem; /* owned: file.problem, or NULL */
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
+	uint64_t table_id; /* by which `table_fd` was opened; 0: by none */
+	struct file_stamp table_stamp;
 	uint64_t start, end; /* a mapping of `pid` */
 	uint32_t pid; /* 0: none is known */
 	uint32_t holds; /* see mapped_file_hold() */
@@ -82,6 +85,7 @@ struct file_entry {
 	bool stays : 1; /* it can't be copied: `fd` stays the file itself */
 	bool pinned : 1; /* for its unwind table */
 	bool opening_for_table : 1; /* the opener has a job of it */
+	bool is_lasting : 1; /* the file of `id`: STACKBEAT_FILE_LASTING */
 };
 
 struct mapped_files {
@@ -100,6 +104,7 @@ struct mapped_files {
 	struct binary_store *store; /* the copier's, or NULL */
 	struct table_hooks table_hooks; /* all zero: none */
 	int event; /* -1: none */
+	char boot[TABLE_KEY_BOOT_SIZE]; /* with table_hooks: the ID of this boot; "": unknown */
 	size_t kept_count; /* descriptors */
 	uint64_t copies_bytes; /* of those kept and requested */
 	struct mapped_files_counts counts;
@@ -497,10 +502,12 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 	entry->unmarked_sweeps = 0;
 	/* A file that was requested, or has an id already, needs no other one. */
 	if ((entry->state == FILE_UNTOUCHED || lacks_table) &&
-	    (!entry->id || entry->id == record->file))
+	    (!entry->id || entry->id == record->file)) {
 		entry->id = record->file;
-	else
+		entry->is_lasting = record->record.flags & STACKBEAT_FILE_LASTING;
+	} else {
 		release_id(files, record->file);
+	}
 	if (lacks_table) {
 		err = files->table_hooks.missing(&entry->file, files->table_hooks.arg);
 		release_if_opened(files, entry);
@@ -637,6 +644,18 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 
 /* Unwind tables */
 
+/* Reads the ID of this boot; "" if it is unknown. */
+static void read_boot_id(char boot[TABLE_KEY_BOOT_SIZE])
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, boot, TABLE_KEY_BOOT_SIZE - 1);
+
+	boot[got > 0 ? got : 0] = '\0';
+	boot[strcspn(boot, "\n")] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
 int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_hooks *hooks)
 {
 	struct file_opener *opener;
@@ -644,6 +663,7 @@ int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_
 	files->table_hooks = hooks ? *hooks : (struct table_hooks){.arg = NULL};
 	if (!hooks || files->event >= 0)
 		return 0;
+	read_boot_id(files->boot);
 	files->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (files->event < 0)
 		return -errno;
@@ -696,6 +716,7 @@ int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *f
 	if (entry->fd >= 0 && !entry->id) {
 		entry->table_fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
 		entry->table_owner = entry->owner;
+		entry->table_id = 0;
 		return 0;
 	}
 	job = open_job(entry, FILE_JOB_OPEN_FOR_TABLE);
@@ -719,6 +740,41 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
 uint32_t mapped_file_table_owner(const struct mapped_file *file)
 {
 	return ((const struct file_entry *)file)->table_owner;
+}
+
+/* The vDSO is the same one until the next boot. */
+static bool vdso_table_key(const struct mapped_files *files, struct table_key *key)
+{
+	snprintf(key->build_id, sizeof(key->build_id), "%s", files->vdso->file.build_id);
+	memcpy(key->boot, files->boot, sizeof(key->boot));
+	return *key->build_id && *key->boot;
+}
+
+bool mapped_file_table_key(const struct mapped_files *files, const struct mapped_file *file,
+			   struct table_key *key)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+	const struct file_stamp *stamp = &entry->table_stamp;
+
+	memset(key, 0, sizeof(*key));
+	if (entry == files->vdso)
+		return vdso_table_key(files, key);
+	if (!entry->id || entry->table_id != entry->id || !entry->is_lasting ||
+	    !stamp->is_settled || entry->table_owner == FILE_UID_ANY)
+		return false;
+	key->device = entry->identity.device;
+	key->inode = entry->identity.inode;
+	key->generation = entry->identity.generation;
+	key->size = stamp->size;
+	key->changed_s = stamp->changed_s;
+	key->changed_ns = stamp->changed_ns;
+	key->owner = entry->table_owner;
+	if (entry->has_kernel_id)
+		snprintf(key->build_id, sizeof(key->build_id), "%s", entry->file.build_id);
+	/* Another file system may have a number without a block device after the next boot. */
+	if (!major(entry->identity.device))
+		memcpy(key->boot, files->boot, sizeof(key->boot));
+	return major(entry->identity.device) || *key->boot;
 }
 
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file)
@@ -906,6 +962,8 @@ static void finish_open_for_table(struct file_entry *entry, struct file_job *job
 {
 	entry->opening_for_table = false;
 	entry->table_owner = job->err ? FILE_UID_ANY : job->owner.uid;
+	entry->table_id = job->err ? 0 : job->id;
+	entry->table_stamp = job->stamp;
 	if (!entry->pinned)
 		return;
 	close_table_fd(entry);

@@ -30,6 +30,7 @@ struct error;
 struct file_identity;
 struct mapped_files;
 struct sandbox_server;
+struct table_key;
 
 /* Descriptors that are kept; fewer if the process may open less than twice as many. */
 #define MAPPED_FILES_OPEN_MAX 8192u
@@ -168,6 +169,15 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
  * descriptor; FILE_UID_ANY if its file system can report any owner.
  */
 uint32_t mapped_file_table_owner(const struct mapped_file *file);
+
+/*
+ * Sets the key of a file for which mapped_file_table_fd() has returned a descriptor. Returns false
+ * if its identity does not prove its contents: the kernel does not vouch for it, or it was opened
+ * in another way, or has just been changed. What is found by the key is of this file if the kernel
+ * takes it for mapped_file_kernel_id(): if the file of this id is still the mapped one.
+ */
+bool mapped_file_table_key(const struct mapped_files *files, const struct mapped_file *file,
+			   struct table_key *key);
 
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);

@@ -139,6 +139,7 @@ int collector_use_tables(struct collector *collector, const struct collector_unw
 	const struct unwind_tables_config config = {
 		.sandbox = unwinding->sandbox,
 		.memory = unwinding->copy_size ? memory : 0,
+		.cache = unwinding->cache,
 		.push = push_table,
 		.message = unwinding->message ? report_table : NULL,
 		.arg = collector,

@@ -63,6 +63,8 @@ const struct counter counter_table[COUNTER_COUNT] = {
 				   .group = COUNTERS_ADDRESS_SPACES,
 				   .is_incomplete = true},
 	[COUNTER_TABLES_COMPILED] = {.name = "unwind tables compiled", .group = COUNTERS_UNWINDING},
+	[COUNTER_TABLES_CACHED] = {.name = "unwind tables from the cache",
+				   .group = COUNTERS_UNWINDING},
 	[COUNTER_TABLES_NONE] = {.name = "files without call frame information",
 				 .group = COUNTERS_UNWINDING},
 	[COUNTER_TABLES_FAILED] = {.name = "files without an unwind table",

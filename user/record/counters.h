@@ -18,6 +18,7 @@ enum reader_counter {
 	COUNTER_SAMPLES_EARLY, /* see record/sample_queue.h */
 	/* See struct unwind_tables_counts. */
 	COUNTER_TABLES_COMPILED,
+	COUNTER_TABLES_CACHED,
 	COUNTER_TABLES_NONE,
 	COUNTER_TABLES_FAILED,
 	COUNTER_TABLES_REFUSED,

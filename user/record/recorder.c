@@ -86,6 +86,7 @@ static void count_tables(const struct collector *collector, struct recording *re
 		return;
 	unwind_tables_counts(collector->tables, &tables);
 	recording->counts[COUNTER_TABLES_COMPILED] = tables.compiled;
+	recording->counts[COUNTER_TABLES_CACHED] = tables.cached;
 	recording->counts[COUNTER_TABLES_NONE] = tables.without;
 	recording->counts[COUNTER_TABLES_FAILED] = tables.failed;
 	recording->counts[COUNTER_TABLES_REFUSED] = tables.refused;
@@ -311,6 +312,7 @@ static int use_tables(struct recorder *recorder, const struct recorder_config *c
 		.max_depth = (uint16_t)config->session->max_depth,
 		.copy_size = config->session->stack_copy,
 		.verifies = config->session->verify,
+		.cache = config->cache,
 		.message = config->table,
 		.arg = config->arg,
 	};

@@ -19,6 +19,7 @@
 struct error;
 struct sample_totals;
 struct sandbox_server;
+struct table_cache;
 
 /* Strings and pointers are not owned, and must outlive the recorder. */
 struct recorder_config {
@@ -32,6 +33,7 @@ struct recorder_config {
 	unsigned int verify_timeout_s; /* see verification_run() */
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
 						 tables and `save_binaries` */
+	struct table_cache *cache; /* of unwind tables (unwind/table_cache.h); NULL: none */
 	char **command; /* NULL-terminated; NULL: none */
 	const struct signal_handling *command_signals; /* of the command */
 	/*

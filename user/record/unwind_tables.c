@@ -17,6 +17,7 @@
 #include "process/mapped_files.h"
 #include "runtime/go_layout.h"
 #include "unwind/job.h"
+#include "unwind/table_cache.h"
 
 #define NO_FILE UINT32_MAX
 
@@ -276,25 +277,28 @@ static void report_refusal(const struct unwind_tables *tables, const struct mapp
 	report(tables, file, problem.text);
 }
 
-/* Passes the table of a file to the module, or that it has none. */
-static void push(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+/*
+ * Passes the table of a file to the module, or that it has none. Returns whether the module has
+ * found that what was opened is the mapped file.
+ */
+static bool push(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
 {
 	uint64_t id = mapped_file_kernel_id(tables->files, file);
 	int err;
 
 	if (!id || tables->stopped)
-		return;
+		return false;
 	err = tables->config.push(id, table->bytes, tables->config.arg);
 	if (err == -ESTALE) {
 		drop_stale(tables, file, table);
-		return;
+		return false;
 	}
 	table->was_checked = table->was_checked || err != -ENOENT;
 	/* The file was released, or the table of another session is there. */
 	if (!err || err == -ENOENT || err == -EEXIST) {
 		table->refusal = 0;
 		table->retries = 0;
-		return;
+		return err != -ENOENT;
 	}
 	report_refusal(tables, file, table, err);
 	table->refusal = err;
@@ -302,6 +306,7 @@ static void push(struct unwind_tables *tables, struct mapped_file *file, struct 
 		schedule_retry(tables, file, table);
 	else
 		count_refusal(tables, file, table);
+	return false;
 }
 
 /* Ends the work on a file, unless a retry follows. */
@@ -314,10 +319,12 @@ static void settle(struct unwind_tables *tables, struct mapped_file *file, struc
 		mapped_file_drop_id(tables->files, file);
 }
 
+/* `summary`: of what was compiled now, and is kept; or NULL. */
 static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
-			 struct stackbeat_unwind_table *bytes)
+			 struct stackbeat_unwind_table *bytes, const struct unwind_summary *summary)
 {
 	struct table *table = &tables->list[file->index];
+	struct table_key key;
 
 	table->state = bytes ? TABLE_READY : TABLE_NONE;
 	table->bytes = bytes;
@@ -327,7 +334,9 @@ static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
 		stackbeat_unwind_open(bytes, &table->view);
 		tables->bytes += bytes->size;
 	}
-	push(tables, file, table);
+	if (push(tables, file, table) && summary && tables->config.cache &&
+	    mapped_file_table_key(tables->files, file, &key))
+		table_cache_store(tables->config.cache, &key, summary, bytes);
 	settle(tables, file, table);
 }
 
@@ -347,7 +356,7 @@ static void fail(struct unwind_tables *tables, struct mapped_file *file, int err
 	if (!retries)
 		count_failure(tables, table);
 	if (!retries && !is_of_machine(err)) {
-		finish_table(tables, file, NULL);
+		finish_table(tables, file, NULL, NULL);
 		return;
 	}
 	table->state = retries ? TABLE_LATER : TABLE_NONE;
@@ -359,7 +368,7 @@ static void fail(struct unwind_tables *tables, struct mapped_file *file, int err
 }
 
 static void count_result(struct unwind_tables *tables, const struct mapped_file *file,
-			 const struct unwind_summary *summary)
+			 const struct unwind_summary *summary, bool is_cached)
 {
 	struct table *table = &tables->list[file->index];
 	const struct go_layout *layout;
@@ -368,21 +377,22 @@ static void count_result(struct unwind_tables *tables, const struct mapped_file 
 	if (table->is_counted)
 		return;
 	table->is_counted = true;
+	tables->counts.cached += is_cached;
 	if (!summary->size) {
 		tables->counts.without++;
 		report(tables, file, unwind_result_text((enum unwind_result)summary->result));
 		return;
 	}
-	tables->counts.compiled++;
+	tables->counts.compiled += !is_cached;
 	tables->counts.unsupported += summary->unsupported;
 	layout = go_layout_of_version(1, summary->go_minor);
 	if (layout && summary->go_minor > layout->last)
 		tables->counts.unknown_go = MAX(tables->counts.unknown_go, summary->go_minor);
 	error_set(&text, 0,
 		  "%" PRIu64 " rows of %" PRIu64 " functions, %.1f kB; not supported: %" PRIu64
-		  ", broken: %" PRIu64,
+		  ", broken: %" PRIu64 "%s",
 		  summary->rows, summary->functions, (double)summary->size / 1000,
-		  summary->unsupported, summary->broken);
+		  summary->unsupported, summary->broken, is_cached ? "; from the cache" : "");
 	report(tables, file, text.text);
 }
 
@@ -411,8 +421,8 @@ static void finish_job(struct unwind_tables *tables, struct slot *slot)
 	/* One that the module has refused may be made again for its next retry only. */
 	if (!tables->list[file->index].refusal)
 		tables->list[file->index].retries = 0;
-	count_result(tables, file, &summary);
-	finish_table(tables, file, bytes);
+	count_result(tables, file, &summary, false);
+	finish_table(tables, file, bytes, &summary);
 }
 
 /* Whether a sample waits for a table. */
@@ -468,6 +478,23 @@ static bool put_back(struct unwind_tables *tables, struct slot *slot)
 	return true;
 }
 
+/* Returns whether the cache has what was compiled of an open file: the slot is empty then. */
+static bool finish_cached(struct unwind_tables *tables, struct slot *slot)
+{
+	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
+	struct stackbeat_unwind_table *bytes;
+	struct unwind_summary summary;
+	struct table_key key;
+
+	if (!tables->config.cache || !mapped_file_table_key(tables->files, file, &key) ||
+	    table_cache_find(tables->config.cache, &key, &summary, &bytes))
+		return false;
+	slot->file = NO_FILE;
+	count_result(tables, file, &summary, true);
+	finish_table(tables, file, bytes, NULL);
+	return true;
+}
+
 static void start_job(struct unwind_tables *tables, struct slot *slot)
 {
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
@@ -477,6 +504,10 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 	if (fd == -EAGAIN)
 		return;
 	tables->list[file->index].was_opened = fd >= 0;
+	if (fd >= 0 && finish_cached(tables, slot)) {
+		close(fd);
+		return;
+	}
 	if (fd >= 0 && has_to_wait(tables, file) && put_back(tables, slot)) {
 		close(fd);
 		return;

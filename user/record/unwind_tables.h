@@ -6,6 +6,10 @@
  * leave one to root, so that files that take long don't keep others waiting. Nothing here waits: a
  * recording goes on meanwhile.
  *
+ * With a cache, a file that was compiled before, by any recording, needs no worker. The key is
+ * computed here, of the open file: a worker decides the table of its own file only. What it has
+ * compiled is stored when the module has found that the file is the mapped one.
+ *
  * Tables are also kept for copies of stacks, as far as memory permits. A table that was dropped is
  * compiled again when a copy needs it. What is known of a file is forgotten with the file.
  *
@@ -26,6 +30,7 @@
 struct mapped_file;
 struct mapped_files;
 struct sandbox_server;
+struct table_cache;
 struct unwind_tables;
 
 /* Workers at the same time. */
@@ -38,6 +43,7 @@ struct unwind_tables;
 struct unwind_tables_config {
 	const struct sandbox_server *sandbox; /* with run_unwind_worker() */
 	size_t memory; /* bytes of the tables that are kept; 0: none is kept */
+	struct table_cache *cache; /* unwind/table_cache.h; NULL: none */
 	int64_t retry_ns; /* before the first retry after a failure; 0: a second */
 	/* As device_push_unwind_table(). */
 	int (*push)(uint64_t file, const struct stackbeat_unwind_table *table, void *arg);
@@ -49,6 +55,7 @@ struct unwind_tables_config {
 /* A file that is still retried is counted as failed or refused when its retries end. */
 struct unwind_tables_counts {
 	uint64_t compiled; /* tables */
+	uint64_t cached; /* files whose table, or that they have none, is from the cache */
 	uint64_t without; /* files without call frame information, or of another machine */
 	uint64_t failed; /* files that could not be opened, or compiled, or were changed */
 	uint64_t refused; /* tables that the module has refused */

@@ -665,6 +665,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		.memory = config->memory,
 		.takes_when_full = true,
 		.sandbox = config->sandbox,
+		.cache = config->cache,
 		.stop_requested = stop_requested,
 		.drained = drained,
 		.warning = config->warning,

@@ -795,3 +795,11 @@ const char *unwind_result_text(enum unwind_result result)
 
 	return result < UNWIND_RESULT_COUNT ? texts[result] : "unknown";
 }
+
+bool unwind_summary_is_valid(const struct unwind_summary *summary)
+{
+	bool has_table = summary->result == UNWIND_COMPILED;
+
+	return summary->result < UNWIND_RESULT_COUNT && summary->size <= UNWIND_TABLE_MAX &&
+	       has_table == (summary->size > 0);
+}

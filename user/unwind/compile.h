@@ -12,6 +12,7 @@
 #ifndef STACKBEAT_UNWIND_COMPILE_H
 #define STACKBEAT_UNWIND_COMPILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stackbeat_unwind.h>
@@ -42,6 +43,9 @@ struct unwind_summary {
 
 /* Returns the summary; sets *table, which the caller frees; NULL unless UNWIND_COMPILED. */
 struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **table);
+
+/* Returns whether a summary that others have made is consistent. */
+bool unwind_summary_is_valid(const struct unwind_summary *summary);
 
 /* Returns why there is no table, in a few words: "no call frame information". */
 const char *unwind_result_text(enum unwind_result result);

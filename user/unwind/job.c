@@ -95,19 +95,11 @@ static bool read_all(int fd, void *bytes, size_t size, size_t offset)
 	return true;
 }
 
-static bool is_valid(const struct unwind_summary *summary)
-{
-	bool has_table = summary->result == UNWIND_COMPILED;
-
-	return summary->result < UNWIND_RESULT_COUNT && summary->size <= UNWIND_TABLE_MAX &&
-	       has_table == (summary->size > 0);
-}
-
 /* Copies the result of a worker that has ended: nobody can change it any more. */
 static int read_result(int fd, struct unwind_summary *summary,
 		       struct stackbeat_unwind_table **table)
 {
-	if (!read_all(fd, summary, sizeof(*summary), 0) || !is_valid(summary))
+	if (!read_all(fd, summary, sizeof(*summary), 0) || !unwind_summary_is_valid(summary))
 		return -EBADMSG;
 	if (!summary->size)
 		return 0;

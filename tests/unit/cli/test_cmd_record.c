@@ -24,6 +24,7 @@
 #include "sandbox.h"
 #include "sandbox/worker_call.h"
 #include "session/session.h"
+#include "unwind/table_cache.h"
 
 #define SUMMARY_OF_EXAMPLE "stackbeat: 11 samples in 2.0 s, 0 lost, 0 truncated; 100.0 % complete; "
 
@@ -47,6 +48,9 @@ static struct {
 	bool fork_fails;
 	bool blocks; /* processes that write a file */
 	char ended_by[128], command_line[128];
+	char cache[64]; /* its directory; "": none */
+	const struct table_cache *used_cache;
+	unsigned int caches_closed;
 } fake;
 
 /* What processes that write a file have seen, in shared memory. */
@@ -94,12 +98,29 @@ void reader_sandbox_use(const struct reader_sandbox *reader, const struct sandbo
 	(void)symbolize;
 }
 
+/* The cache of unwind tables. No directory is created. */
+
+struct table_cache *table_cache_open(const struct table_cache_config *config, struct error *error)
+{
+	snprintf(fake.cache, sizeof(fake.cache), "%s", config->directory);
+	if (strcmp(config->directory, "bad"))
+		return (struct table_cache *)&fake;
+	error_set(error, EPERM, "bad cache");
+	return NULL;
+}
+
+void table_cache_close(struct table_cache *cache)
+{
+	fake.caches_closed += cache == (struct table_cache *)&fake;
+}
+
 int recorder_open(struct recorder *recorder, const struct recorder_config *config,
 		  struct error *error)
 {
 	fake.recorder = recorder;
 	fake.config = config;
 	fake.takes_when_full = config->takes_when_full;
+	fake.used_cache = config->cache;
 	snprintf(fake.command_line, sizeof(fake.command_line), "%s",
 		 recorder->recording.command_line);
 	recorder->session.parts = STACKBEAT_PART_KERNEL;
@@ -850,6 +871,28 @@ static void status_of_the_command_is_passed_on(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+/* The default depends on the user, and must not stop a recording. */
+static void unwind_tables_are_kept(void **state)
+{
+	(void)state;
+	setenv("XDG_CACHE_HOME", "/cache", true);
+	assert_int_equal(record("record -q -a --cache dir -o %s", in_sandbox("p")), 0);
+	assert_string_equal(fake.cache, "dir");
+	assert_ptr_equal(fake.used_cache, &fake);
+	assert_int_equal(fake.caches_closed, 1);
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), 0);
+	assert_string_equal(fake.cache,
+			    geteuid() ? "/cache/stackbeat/unwind" : "/var/cache/stackbeat/unwind");
+	assert_non_null(fake.used_cache);
+	*fake.cache = '\0';
+	assert_int_equal(record("record -q -a --cache dir --no-cache -o %s", in_sandbox("p")), 0);
+	assert_string_equal(fake.cache, "");
+	assert_null(fake.used_cache);
+	assert_int_equal(record("record -q -a --cache bad -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_true(message_has("bad cache"));
+	unsetenv("XDG_CACHE_HOME");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -879,6 +922,7 @@ int main(void)
 		TEST(failed_files_without_a_process_are_an_error),
 		TEST(last_file_is_awaited),
 		TEST(status_of_the_command_is_passed_on),
+		TEST(unwind_tables_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@
 #include "session/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
+#include "unwind/table_cache.h"
 
 #define DAY (24 * 3600)
 
@@ -61,6 +62,9 @@ static struct {
 	gid_t groups[LISTENERS_MAX + 1];
 	size_t listen_count;
 	char created[64], made[64];
+	char cache[64]; /* its directory; "": none */
+	const struct table_cache *used_cache;
+	unsigned int caches_closed;
 	uid_t owner;
 	unsigned int samplers, stops;
 	int lock, sockets[LISTENERS_MAX];
@@ -303,6 +307,22 @@ int http_run(const struct http_config *config, struct error *error)
 	return fake.http_err ? error_set(error, -fake.http_err, "HTTP fails") : 0;
 }
 
+/* The cache of unwind tables. No directory is created. */
+
+struct table_cache *table_cache_open(const struct table_cache_config *config, struct error *error)
+{
+	snprintf(done.cache, sizeof(done.cache), "%s", config->directory);
+	if (strcmp(config->directory, "bad"))
+		return (struct table_cache *)&done;
+	error_set(error, EPERM, "bad cache");
+	return NULL;
+}
+
+void table_cache_close(struct table_cache *cache)
+{
+	done.caches_closed += cache == (struct table_cache *)&done;
+}
+
 int sampler_run(const struct sampler_config *config, struct error *error)
 {
 	assert_int_equal(getpid(), test_pid);
@@ -311,6 +331,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	done.labels = *config->labels;
 	done.has_store = config->has_store;
 	done.memory = config->memory;
+	done.used_cache = config->cache;
 	done.timeout_s = config->symbolize->timeout_s;
 	snprintf(done.command_line, sizeof(done.command_line), "%s", config->command_line);
 	assert_true(is_open(config->socket));
@@ -502,6 +523,13 @@ static void options_are_parsed(void **state)
 	assert_string_equal(shared->store, "none");
 	assert_string_equal(shared->confined, "none");
 	assert_string_equal(shared->accessed, "");
+	assert_non_null(done.used_cache);
+	assert_int_equal(done.caches_closed, 1);
+	assert_int_equal(serve("serve --no-cache"), STATUS_OK);
+	assert_null(done.used_cache);
+	assert_int_equal(serve("serve --cache dir"), STATUS_OK);
+	assert_string_equal(done.cache, "dir");
+	assert_int_equal(serve("serve --cache bad"), STATUS_FAILED);
 	/* systemd sets the directory of a service. */
 	setenv("STATE_DIRECTORY", "/var/lib/other", true);
 	assert_int_equal(serve("serve"), STATUS_OK);

@@ -161,6 +161,14 @@ static void short_and_long_options_are_parsed(void **state)
 
 	PARSES("--save-binaries", "kept");
 	assert_string_equal(options.save_binaries, "kept");
+	assert_null(options.cache.directory);
+	assert_false(options.cache.off);
+	PARSES("--no-cache");
+	assert_true(options.cache.off);
+	/* The last one counts. */
+	PARSES("--no-cache", "--cache", "kept");
+	assert_string_equal(options.cache.directory, "kept");
+	assert_false(options.cache.off);
 }
 
 static void ring_sizes_have_units(void **state)

@@ -752,6 +752,7 @@ static void comments_have_all_counters(void **state)
 	recording->counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = 1;
 	recording->unwinds_by_tables = true;
 	recording->counts[COUNTER_TABLES_COMPILED] = 31;
+	recording->counts[COUNTER_TABLES_CACHED] = 39;
 	recording->counts[COUNTER_TABLES_NONE] = 32;
 	recording->counts[COUNTER_TABLES_FAILED] = 33;
 	recording->counts[COUNTER_TABLES_REFUSED] = 34;
@@ -793,8 +794,9 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));
 	assert_true(has_comment(
-		profile, "unwinding: copies of stacks lost 38, unwind tables compiled 31, files "
-			 "without call frame information 32, files without an unwind table 33, "
+		profile, "unwinding: copies of stacks lost 38, unwind tables compiled 31, unwind "
+			 "tables from the cache 39, files without call frame information 32, files "
+			 "without an unwind table 33, "
 			 "unwind tables refused 34, ranges of code not supported 35, copies of "
 			 "stacks used 36, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "

@@ -5,6 +5,7 @@
 #include "record/unwind_tables.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,9 +15,11 @@
 #include "fake_kernel_records.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "patience.h"
 #include "sandbox.h"
 #include "unwind/job.h"
+#include "unwind/table_cache.h"
 
 #define FILES 6u
 #define VDSO FILES
@@ -55,6 +58,7 @@ struct fixture {
 	} pushes[EVENTS_MAX];
 	size_t push_count;
 	int push_err;
+	struct table_cache *cache; /* NULL: none */
 	char messages[EVENTS_MAX][PATH_MAX];
 	size_t message_count;
 };
@@ -95,6 +99,20 @@ int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server
 	return 0;
 }
 
+/* Makes a table of this size, with one row. */
+static void fill_table(struct stackbeat_unwind_table *table, uint32_t size)
+{
+	uint32_t *blocks;
+
+	table->magic = STACKBEAT_UNWIND_MAGIC;
+	table->size = size;
+	table->block_count = table->row_count = 1;
+	table->rule_count = (size - 80) / 8;
+	blocks = (uint32_t *)((struct stackbeat_unwind_rule *)(table + 1) + table->rule_count);
+	blocks[1] = 1;
+	assert_true(stackbeat_unwind_check(table, size));
+}
+
 int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
 		      struct stackbeat_unwind_table **table)
 {
@@ -109,9 +127,8 @@ int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
 		return outcome->err;
 	*table = calloc(1, outcome->size);
 	assert_non_null(*table);
-	(*table)->size = outcome->size;
+	fill_table(*table, outcome->size);
 	(*table)->start = 0x1000u * (unsigned int)job->result;
-	(*table)->block_count = 1;
 	summary->size = outcome->size;
 	summary->rows = 10;
 	summary->functions = 3;
@@ -142,6 +159,7 @@ static void use(struct fixture *fixture, size_t memory, int64_t retry_ns)
 {
 	const struct unwind_tables_config config = {
 		.memory = memory,
+		.cache = fixture->cache,
 		.retry_ns = retry_ns,
 		.push = push,
 		.message = keep_message,
@@ -183,6 +201,7 @@ static int tear_down(void **state)
 	struct fixture *fixture = *state;
 
 	unwind_tables_free(fixture->tables);
+	table_cache_close(fixture->cache);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
 	free(fixture);
@@ -899,6 +918,142 @@ static void tables_are_forgotten_with_their_files(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+/* The cache */
+
+/* Tables with a cache. What was known is forgotten, as in another process. */
+static void begin_with_cache(struct fixture *fixture)
+{
+	const struct table_cache_config config = {
+		.directory = in_sandbox("cache"),
+		.bytes_max = 1 << 20,
+		.compiler = "0123456789abcdef",
+	};
+	const struct file_source source = fake_source(&fixture->files);
+	struct error error;
+
+	unwind_tables_free(fixture->tables);
+	fixture->tables = NULL;
+	table_cache_close(fixture->cache);
+	mapped_files_free(fixture->mapped);
+	fixture->mapped = mapped_files_new("", &source, NULL);
+	assert_non_null(fixture->mapped);
+	fixture->cache = table_cache_open(&config, &error);
+	assert_non_null(fixture->cache);
+	jobs.start_count = 0;
+	fixture->push_count = fixture->message_count = 0;
+	use_memory(fixture, UNWIND_TABLES_BYTES_MAX);
+}
+
+/* Reports a file that was not changed for long, and waits until it and the vDSO were pushed. */
+static void add_old_file(struct fixture *fixture, uint16_t flags)
+{
+	union any_file any;
+
+	fake_file_record(&fixture->files, "/bin/sh", &any);
+	any.file.record.flags |= flags;
+	assert_int_equal(mapped_files_add(fixture->mapped, &any.file), 0);
+	run_until_pushed(fixture, 2);
+}
+
+static bool owner_is_known(void)
+{
+	struct file_owner owner;
+	int fd = open("/bin/sh", O_RDONLY);
+
+	assert_true(fd >= 0);
+	file_owner_read(&owner, fd);
+	close(fd);
+	return owner.uid != FILE_UID_ANY;
+}
+
+static void cached_tables_need_no_worker(void **state)
+{
+	struct fixture *fixture = *state;
+
+	if (!owner_is_known())
+		skip();
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 2);
+	assert_int_equal(counts_of(fixture).compiled, 2);
+	assert_int_equal(counts_of(fixture).cached, 0);
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 0);
+	assert_int_equal(counts_of(fixture).compiled, 0);
+	assert_int_equal(counts_of(fixture).cached, 2);
+	assert_int_equal(counts_of(fixture).unsupported, 2 * 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(fixture->pushes[i].size, 400);
+	assert_true(has_message(fixture, "broken: 1; from the cache"));
+}
+
+static void files_without_a_table_are_cached(void **state)
+{
+	struct fixture *fixture = *state;
+
+	if (!owner_is_known())
+		skip();
+	jobs.outcomes[PROGRAM].result = UNWIND_NO_INFORMATION;
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(counts_of(fixture).without, 1);
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 0);
+	assert_int_equal(counts_of(fixture).without, 1);
+	assert_int_equal(counts_of(fixture).cached, 2);
+	assert_int_equal(fixture->pushes[1].size, 0);
+}
+
+/* A file whose identity users can choose, that was just changed, or that is not the mapped one. */
+static void only_proven_files_are_cached(void **state)
+{
+	struct fixture *fixture = *state;
+	union any_file any;
+
+	begin_with_cache(fixture);
+	add_old_file(fixture, 0);
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 1);
+	begin_with_cache(fixture);
+	write_text(in_sandbox("new"), "1");
+	fake_file_record(&fixture->files, in_sandbox("new"), &any);
+	any.file.record.flags |= STACKBEAT_FILE_LASTING;
+	assert_int_equal(mapped_files_add(fixture->mapped, &any.file), 0);
+	run_until_pushed(fixture, 2);
+	assert_int_equal(jobs.start_count, 1);
+	begin_with_cache(fixture);
+	assert_int_equal(mapped_files_add(fixture->mapped, &any.file), 0);
+	run_until_pushed(fixture, 2);
+	assert_int_equal(jobs.start_count, 1);
+}
+
+static void stale_tables_are_not_stored(void **state)
+{
+	struct fixture *fixture = *state;
+
+	begin_with_cache(fixture);
+	fixture->push_err = -ESTALE;
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	begin_with_cache(fixture);
+	fixture->push_err = -ENOENT;
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 2);
+	begin_with_cache(fixture);
+	/* Another session has set the table: the module has compared the file. */
+	fixture->push_err = -EEXIST;
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 2);
+	if (!owner_is_known())
+		return;
+	begin_with_cache(fixture);
+	fixture->push_err = 0;
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_int_equal(jobs.start_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -925,6 +1080,10 @@ int main(void)
 		TEST(lack_of_descriptors_is_an_error),
 		TEST(stop_ends_all_jobs),
 		TEST(tables_are_forgotten_with_their_files),
+		TEST(cached_tables_need_no_worker),
+		TEST(files_without_a_table_are_cached),
+		TEST(only_proven_files_are_cached),
+		TEST(stale_tables_are_not_stored),
 	};
 
 	return cmocka_run_group_tests_name("unwind_tables", tests, NULL, NULL);

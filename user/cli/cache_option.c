@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "cli/cache_option.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "unwind/table_cache.h"
+
+#define ROOT_CACHE "/var/cache/stackbeat/unwind"
+#define USER_CACHE "/stackbeat/unwind"
+
+int cache_option_parse(int id, const char *value, struct cache_options *options,
+		       struct error *error)
+{
+	options->off = id == CACHE_OFF;
+	options->directory = id == CACHE_DIRECTORY ? value : NULL;
+	if (options->directory && !*options->directory)
+		return error_set(error, EINVAL, "--cache: the directory is empty");
+	return 0;
+}
+
+/* Sets the path of the user's cache. */
+static bool find_user_cache(char path[PATH_MAX])
+{
+	const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
+	int length;
+
+	/* A relative path is to be ignored, by the specification. */
+	if (xdg && *xdg == '/')
+		length = snprintf(path, PATH_MAX, "%s" USER_CACHE, xdg);
+	else if (home && *home == '/')
+		length = snprintf(path, PATH_MAX, "%s/.cache" USER_CACHE, home);
+	else
+		return false;
+	return length < PATH_MAX;
+}
+
+static bool find_default(char path[PATH_MAX])
+{
+	/* The environment of root may be that of the user who has called sudo. */
+	if (geteuid())
+		return find_user_cache(path);
+	strcpy(path, ROOT_CACHE);
+	return true;
+}
+
+int cache_option_open(const struct cache_options *options, struct table_cache **cache,
+		      struct error *problem)
+{
+	struct table_cache_config config = {
+		.directory = options->directory,
+		.bytes_max = TABLE_CACHE_BYTES_MAX,
+	};
+	char path[PATH_MAX];
+
+	*cache = NULL;
+	*problem = (struct error){""};
+	if (options->off)
+		return 0;
+	if (!config.directory) {
+		if (!find_default(path))
+			return 0;
+		config.directory = path;
+	}
+	*cache = table_cache_open(&config, problem);
+	return *cache || !options->directory ? 0 : -EINVAL;
+}
