@@ -42,7 +42,7 @@ struct cie {
 	uint64_t return_address; /* its column */
 	uint8_t encoding; /* of addresses in its FDEs */
 	bool has_augmentation, is_signal;
-	struct cursor instructions;
+	struct state state; /* after its instructions */
 };
 
 struct reader {
@@ -59,9 +59,9 @@ struct reader {
 /* An interpreter of the instructions of a CIE or an FDE. */
 struct machine {
 	struct reader *reader;
-	const struct cie *cie;
+	struct cie *cie;
 	uint64_t start, end, at; /* addresses */
-	struct state state, initial;
+	struct state state;
 	struct state saved[STATES_MAX];
 	unsigned int saved_count;
 };
@@ -390,13 +390,11 @@ static struct value evaluate(struct cursor expression, uint64_t rip, uint64_t *r
 
 /* Rows */
 
-static struct cfi_value value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
+static struct cfi_value other_value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
 {
 	struct value value;
 
 	switch (rule->kind) {
-	case RULE_OFFSET:
-		return (struct cfi_value){.place = CFI_AT_CFA, .offset = rule->offset};
 	case RULE_REGISTER:
 		return (struct cfi_value){.place = CFI_IN_REGISTER, .reg = rule->reg};
 	case RULE_EXPRESSION:
@@ -410,6 +408,15 @@ static struct cfi_value value_at(const struct rule *rule, uint64_t rip, uint64_t
 	default:
 		return (struct cfi_value){.place = CFI_SAME};
 	}
+}
+
+static inline struct cfi_value value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
+{
+	if (rule->kind == RULE_OFFSET)
+		return (struct cfi_value){.place = CFI_AT_CFA, .offset = rule->offset};
+	if (rule->kind == RULE_DEFAULT)
+		return (struct cfi_value){.place = CFI_SAME};
+	return other_value_at(rule, rip, rip_bits);
 }
 
 /* Sets the CFA of a row. Returns false if its expression is not supported. */
@@ -570,12 +577,18 @@ static void set_rule(struct machine *machine, uint64_t reg, struct rule new)
 
 static void set_offset(struct machine *machine, uint64_t reg, int64_t offset)
 {
-	set_rule(machine, reg, (struct rule){.kind = RULE_OFFSET, .offset = offset});
+	struct rule *rule = register_rule(&machine->state, machine->cie, reg);
+
+	/* Of most registers, nothing is kept. */
+	if (!rule)
+		return;
+	rule->kind = RULE_OFFSET;
+	rule->offset = offset;
 }
 
 static void restore_rule(struct machine *machine, uint64_t reg)
 {
-	struct rule *initial = register_rule(&machine->initial, machine->cie, reg);
+	struct rule *initial = register_rule(&machine->cie->state, machine->cie, reg);
 
 	if (initial)
 		set_rule(machine, reg, *initial);
@@ -758,7 +771,8 @@ static bool run(struct machine *machine, struct cursor cursor)
 			restore_rule(machine, low);
 			break;
 		default:
-			valid = execute(machine, code, &cursor);
+			/* Entries are padded. */
+			valid = code == DW_CFA_nop || execute(machine, code, &cursor);
 			break;
 		}
 		if (!valid || cursor.broken)
@@ -768,6 +782,14 @@ static bool run(struct machine *machine, struct cursor cursor)
 }
 
 /* Entries */
+
+/* The saved states, which few entries need, are not cleared. */
+static void begin_machine(struct machine *machine, struct reader *reader, struct cie *cie)
+{
+	machine->reader = reader;
+	machine->cie = cie;
+	machine->saved_count = 0;
+}
 
 /* Reads the augmentation of a CIE, see LSB 5. */
 static void read_augmentation(const struct reader *reader, const char *text, struct cursor *cursor,
@@ -808,9 +830,9 @@ static void read_augmentation(const struct reader *reader, const char *text, str
 }
 
 /* `cursor` is behind the id of the CIE, and ends with it. */
-static void read_cie(const struct reader *reader, uint64_t offset, struct cursor cursor,
-		     struct cie *cie)
+static void read_cie(struct reader *reader, uint64_t offset, struct cursor cursor, struct cie *cie)
 {
+	struct machine machine;
 	uint8_t version = cursor_u8(&cursor);
 	const char *augmentation = cursor_string(&cursor);
 
@@ -823,8 +845,14 @@ static void read_cie(const struct reader *reader, uint64_t offset, struct cursor
 	cie->data_alignment = cursor_sleb128(&cursor);
 	cie->return_address = version == 1 ? cursor_u8(&cursor) : cursor_uleb128(&cursor);
 	read_augmentation(reader, augmentation, &cursor, cie);
-	cie->instructions = cursor;
-	cie->is_valid = !cursor.broken;
+	if (cursor.broken)
+		return;
+	/* They pass no row: addresses do not advance beyond the end. */
+	begin_machine(&machine, reader, cie);
+	machine.start = machine.at = machine.end = 0;
+	machine.state = (struct state){.cfa_reg = 0};
+	cie->is_valid = run(&machine, cursor);
+	cie->state = machine.state;
 }
 
 /* Splits the entry at the cursor off. Returns false at the end of the section. */
@@ -876,12 +904,13 @@ static void find_cie(struct reader *reader, uint64_t offset)
 /* Reads an FDE. Returns false if it is broken. */
 static bool read_fde(struct reader *reader, struct cursor entry)
 {
-	const struct cie *cie = &reader->cie;
-	struct machine machine = {.reader = reader, .cie = cie};
+	struct cie *cie = &reader->cie;
+	struct machine machine;
 	uint64_t size;
 
 	if (!cie->is_valid)
 		return false;
+	begin_machine(&machine, reader, cie);
 	machine.start = read_pointer(reader, &entry, cie->encoding);
 	size = read_pointer(reader, &entry, cie->encoding & 0x0f);
 	if (cie->has_augmentation)
@@ -891,12 +920,8 @@ static bool read_fde(struct reader *reader, struct cursor entry)
 	/* The linker zeroes the address of a function that it has discarded. */
 	if (!machine.start || !size)
 		return true;
-	/* No row before the end of the CIE's instructions: its addresses do not advance. */
-	machine.at = machine.end;
-	if (!run(&machine, cie->instructions))
-		return false;
 	machine.at = machine.start;
-	machine.initial = machine.state;
+	machine.state = cie->state;
 	return run(&machine, entry) && !emit(&machine, machine.end);
 }
 

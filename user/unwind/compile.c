@@ -60,6 +60,7 @@ struct compilation {
 	size_t code_count;
 	struct table_builder *builder;
 	struct unwind_summary *summary;
+	bool has_large_gap; /* in which code may have frame pointers */
 	uint64_t plt; /* address of the section that is read */
 	struct stackbeat_unwind_go go;
 };
@@ -557,9 +558,8 @@ static int add_destructors(struct compilation *compilation, uint64_t address,
 	return err ? err : add_frameless(compilation, address, address + 1, 8);
 }
 
-static int find_destructors(void *arg, uint64_t start, uint64_t end)
+static int find_destructors(struct compilation *compilation, uint64_t start, uint64_t end)
 {
-	struct compilation *compilation = arg;
 	const struct code *code = find_code(compilation, start);
 	const unsigned char *bytes = code->bytes + (start - code->start);
 	const size_t size = MIN(end - start, CRT_MAX);
@@ -629,10 +629,9 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 	return err ? err : add_framed(compilation, start + done, end, CFI_RBP);
 }
 
-static int find_restorer(void *arg, uint64_t start, uint64_t end)
+static int find_restorer(struct compilation *compilation, uint64_t start, uint64_t end)
 {
 	const struct cfi_row row = {.kind = CFI_SIGNAL};
-	struct compilation *compilation = arg;
 	const struct code *code = find_code(compilation, start);
 	const unsigned char *bytes = code->bytes + (start - code->start);
 	const unsigned char *found = memmem(bytes, end - start, restorer, sizeof(restorer));
@@ -642,6 +641,20 @@ static int find_restorer(void *arg, uint64_t start, uint64_t end)
 	start += (uint64_t)(found - bytes);
 	return add_row(compilation, found > code->bytes ? start - 1 : start,
 		       start + sizeof(restorer), &row);
+}
+
+/* Finds known code in a gap. */
+static int find_known(void *arg, uint64_t start, uint64_t end)
+{
+	struct compilation *compilation = arg;
+	int err;
+
+	/* Padding. */
+	if (end - start < sizeof(restorer))
+		return 0;
+	compilation->has_large_gap |= end - start >= FRAMED_MIN;
+	err = find_restorer(compilation, start, end);
+	return err ? err : find_destructors(compilation, start, end);
 }
 
 static int add_entry(void *arg, uint64_t start, uint64_t end)
@@ -689,15 +702,13 @@ static int read_gaps(struct compilation *compilation)
 	if (!err)
 		err = table_builder_end_source(compilation->builder);
 	if (!err)
-		err = each_gap(compilation, find_restorer);
-	if (!err)
-		err = each_gap(compilation, find_destructors);
+		err = each_gap(compilation, find_known);
 	if (!err)
 		err = read_entry(compilation);
 	/* What has its own rules keeps them in a large range with frame pointers. */
 	if (!err)
 		err = table_builder_end_source(compilation->builder);
-	return err ? err : each_gap(compilation, find_framed);
+	return err || !compilation->has_large_gap ? err : each_gap(compilation, find_framed);
 }
 
 /* All of it */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "lib/array.h"
 #include "lib/hash.h"
@@ -18,6 +19,11 @@
 
 /* Rules that are found without a hash; a power of 2. */
 #define RECENT_RULES 256u
+/* Rows whose rule is found without making it; a power of 2. */
+#define RECENT_ROWS 512u
+
+#define DIGIT_BITS 11u
+#define DIGITS (1u << DIGIT_BITS)
 
 struct range {
 	uint64_t start, end;
@@ -29,11 +35,18 @@ struct ranges {
 	size_t count, capacity;
 };
 
+struct recent_row {
+	uint64_t packed; /* 0: none */
+	uint32_t rule;
+	bool is_unsupported;
+};
+
 struct table_builder {
 	struct stackbeat_unwind_rule *rules;
 	size_t rule_count, rule_capacity;
 	struct hash rule_index;
 	uint16_t recent[RECENT_RULES]; /* indices of rules, by their bytes */
+	struct recent_row recent_rows[RECENT_ROWS]; /* by pack_row() */
 	struct ranges added; /* of the source that has not ended, as added */
 	struct ranges signals; /* of signal frames, as added */
 	struct ranges done; /* of the sources that have ended: sorted, without overlaps */
@@ -203,6 +216,46 @@ static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *r
 	return false;
 }
 
+/* Packs what a rule depends on. Returns 0 for a row that is not of the usual kinds. */
+static uint64_t pack_row(const struct cfi_row *row)
+{
+	const uint64_t cfa = (uint64_t)row->offset + (1u << 19),
+		       rbp = (uint64_t)row->rbp.offset + (1u << 15),
+		       rbx = (uint64_t)row->rbx.offset + (1u << 15);
+
+	_Static_assert(CFI_SAME == 0 && CFI_AT_CFA == 1, "a bit for each place");
+	if (row->kind != CFI_CALLER || row->is_indirect || row->is_exact ||
+	    row->return_address.place != CFI_AT_CFA || row->return_address.offset != -8 ||
+	    row->rbp.place > CFI_AT_CFA || row->rbx.place > CFI_AT_CFA ||
+	    cfa >> 20 | rbp >> 16 | rbx >> 16)
+		return 0;
+	return UINT64_C(1) << 63 | (uint64_t)row->rbx.place << 57 | (uint64_t)row->rbp.place << 56 |
+	       (uint64_t)row->base << 52 | cfa << 32 | rbp << 16 | rbx;
+}
+
+/* Finds or adds the rule of a row. Most rows are one of a few. */
+static int find_rule(struct table_builder *builder, const struct cfi_row *row, uint32_t *index)
+{
+	const uint64_t packed = pack_row(row);
+	struct recent_row *recent = &builder->recent_rows[packed * UINT64_C(0x9e3779b97f4a7c15) /
+							  (UINT64_MAX / RECENT_ROWS + 1)];
+	struct stackbeat_unwind_rule rule;
+	bool is_unsupported;
+	int err;
+
+	if (packed && recent->packed == packed) {
+		builder->unsupported += recent->is_unsupported;
+		*index = recent->rule;
+		return 0;
+	}
+	is_unsupported = !make_rule(row, &rule);
+	builder->unsupported += is_unsupported;
+	err = intern_rule(builder, &rule, index);
+	if (!err && packed)
+		*recent = (struct recent_row){packed, *index, is_unsupported};
+	return err;
+}
+
 struct table_builder *table_builder_new(void)
 {
 	const struct stackbeat_unwind_rule none = {.kind_base = STACKBEAT_UNWIND_NONE};
@@ -239,7 +292,8 @@ static int add_range(struct ranges *ranges, uint64_t start, uint64_t end, uint32
 		last->end = end;
 		return 0;
 	}
-	if (array_reserve(&ranges->list, &ranges->capacity, ranges->count, 1, sizeof(*last)))
+	if (ranges->count == ranges->capacity &&
+	    array_reserve(&ranges->list, &ranges->capacity, ranges->count, 1, sizeof(*last)))
 		return -ENOMEM;
 	ranges->list[ranges->count++] = (struct range){start, end, rule};
 	return 0;
@@ -249,15 +303,13 @@ int table_builder_add(struct table_builder *builder, uint64_t start, uint64_t en
 		      const struct cfi_row *row)
 {
 	bool is_signal = row->kind == CFI_SIGNAL;
-	struct stackbeat_unwind_rule rule;
 	uint32_t index;
 	int err;
 
 	if (builder->added.count + builder->signals.count + builder->done.count >=
 	    STACKBEAT_UNWIND_ROWS_MAX)
 		return -E2BIG;
-	builder->unsupported += !make_rule(row, &rule);
-	err = intern_rule(builder, &rule, &index);
+	err = find_rule(builder, row, &index);
 	if (err || start >= end)
 		return err;
 	return add_range(is_signal ? &builder->signals : &builder->added, start, end, index);
@@ -301,28 +353,70 @@ static size_t split_runs(const struct ranges *ranges, struct run *runs)
 	return count;
 }
 
+/* Sorts many runs by the digits of their distance from the first address. `other` has equal room.
+ */
+static void sort_by_digits(struct run *runs, struct run *other, size_t count)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+	struct run *from = runs, *to = other, *last;
+	size_t ends[DIGITS];
+
+	for (size_t i = 0; i < count; i++) {
+		least = MIN(least, runs[i].start);
+		most = MAX(most, runs[i].start);
+	}
+	for (unsigned int shift = 0; shift < 64 && (most - least) >> shift; shift += DIGIT_BITS) {
+		memset(ends, 0, sizeof(ends));
+		for (size_t i = 0; i < count; i++)
+			ends[(from[i].start - least) >> shift & (DIGITS - 1)]++;
+		for (size_t i = 1; i < DIGITS; i++)
+			ends[i] += ends[i - 1];
+		for (size_t i = count; i; i--)
+			to[--ends[(from[i - 1].start - least) >> shift & (DIGITS - 1)]] =
+				from[i - 1];
+		last = from;
+		from = to;
+		to = last;
+	}
+	if (from != runs)
+		memcpy(runs, from, count * sizeof(*runs));
+}
+
+/* Sorts the first `count` of runs, of which there is room for twice as many. */
+static void order_runs(struct run *runs, size_t count)
+{
+	if (count < DIGITS)
+		qsort(runs, count, sizeof(*runs), compare_runs);
+	else
+		sort_by_digits(runs, runs + count, count);
+}
+
 /*
  * Sorts runs, of which there are far fewer than ranges. Returns false if they overlap, or without
  * memory: the list is as before.
  */
 static bool sort_runs(struct ranges *ranges)
 {
-	struct run *runs = malloc(ranges->count * sizeof(*runs));
+	struct run *runs = malloc(2 * ranges->count * sizeof(*runs));
 	struct range *sorted = malloc(ranges->count * sizeof(*sorted));
 	bool done = runs && sorted;
 	size_t count = done ? split_runs(ranges, runs) : 0, at = 0;
 
 	if (count)
-		qsort(runs, count, sizeof(*runs), compare_runs);
+		order_runs(runs, count);
 	for (size_t i = 0; i < count && done; i++) {
 		done = !i || runs[i].start >= runs[i - 1].end;
 		memcpy(sorted + at, ranges->list + runs[i].first, runs[i].count * sizeof(*sorted));
 		at += runs[i].count;
 	}
-	if (done)
-		memcpy(ranges->list, sorted, ranges->count * sizeof(*sorted));
 	free(runs);
-	free(sorted);
+	if (done) {
+		free(ranges->list);
+		ranges->list = sorted;
+		ranges->capacity = ranges->count;
+	} else {
+		free(sorted);
+	}
 	return done;
 }
 
@@ -335,7 +429,10 @@ static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 	while (sorted < ranges->count &&
 	       compare_ranges(&ranges->list[sorted - 1], &ranges->list[sorted]) <= 0)
 		sorted++;
-	if (sorted < ranges->count && !sort_runs(ranges))
+	/* Runs that do not overlap have no ranges that do. */
+	if (sorted < ranges->count && sort_runs(ranges))
+		return;
+	if (sorted < ranges->count)
 		qsort(ranges->list, ranges->count, sizeof(*ranges->list), compare_ranges);
 	for (size_t i = 0; i < ranges->count; i++) {
 		if (count && ranges->list[i].start < ranges->list[count - 1].end)
@@ -371,11 +468,42 @@ static int add_parts(struct ranges *out, const struct range *range, const struct
 	return err;
 }
 
-/* Makes *ranges the union of both, and where they overlap, that of `first`. Both are sorted. */
+/* Returns the index of the first range, from `low` on, that ends after an address. */
+static size_t find_range(const struct ranges *ranges, size_t low, uint64_t address)
+{
+	size_t high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->list[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Adds the ranges from `next` up to, and without, `end`. */
+static int add_ranges(struct ranges *out, const struct ranges *ranges, size_t next, size_t end)
+{
+	if (next >= end)
+		return 0;
+	if (array_reserve(&out->list, &out->capacity, out->count, end - next, sizeof(*out->list)))
+		return -ENOMEM;
+	memcpy(out->list + out->count, ranges->list + next, (end - next) * sizeof(*out->list));
+	out->count += end - next;
+	return 0;
+}
+
+/*
+ * Makes *ranges the union of both, and where they overlap, that of `first`. Both are sorted. One of
+ * them mostly has few ranges: what is between those is copied.
+ */
 static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 {
 	struct ranges merged = {0};
-	size_t next = 0;
+	size_t next = 0, end;
 	int err = 0;
 
 	if (!first->count)
@@ -383,15 +511,16 @@ static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 	for (size_t i = 0; i < ranges->count && !err; i++) {
 		const struct range *range = &ranges->list[i];
 
-		for (; next < first->count && first->list[next].end <= range->start && !err; next++)
-			err = add_range(&merged, first->list[next].start, first->list[next].end,
-					first->list[next].rule);
+		end = next;
+		if (next < first->count && first->list[next].end <= range->start)
+			end = find_range(first, next, range->start);
+		err = add_ranges(&merged, first, next, end);
+		next = end;
 		if (!err)
 			err = add_parts(&merged, range, first, &next);
 	}
-	for (; next < first->count && !err; next++)
-		err = add_range(&merged, first->list[next].start, first->list[next].end,
-				first->list[next].rule);
+	if (!err)
+		err = add_ranges(&merged, first, next, first->count);
 	if (err) {
 		free(merged.list);
 		return err;
@@ -428,34 +557,18 @@ int table_builder_end_source(struct table_builder *builder)
 	return err ? err : merge_done(builder, &builder->signals, true);
 }
 
-/* Returns the index of the first range that ends after an address. */
-static size_t find_range(const struct ranges *ranges, uint64_t address)
-{
-	size_t low = 0, high = ranges->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->list[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 int table_builder_each_gap(const struct table_builder *builder, uint64_t start, uint64_t end,
 			   int (*fn)(void *arg, uint64_t start, uint64_t end), void *arg)
 {
 	const struct ranges *done = &builder->done;
 	int err = 0;
 
-	for (size_t i = find_range(done, start); i < done->count && start < end && !err; i++) {
-		uint64_t stop = done->list[i].start < end ? done->list[i].start : end;
+	for (size_t i = find_range(done, 0, start); i < done->count && start < end && !err; i++) {
+		const struct range *range = &done->list[i];
 
-		if (start < stop)
-			err = fn(arg, start, stop);
-		start = done->list[i].end;
+		if (start < range->start)
+			err = fn(arg, start, range->start < end ? range->start : end);
+		start = range->end;
 	}
 	return !err && start < end ? fn(arg, start, end) : err;
 }
@@ -567,8 +680,8 @@ static int make_table(const struct table_builder *builder, uint32_t flags,
 	int err = -ENOMEM;
 
 	/* Each range makes at most two rows, and the end one more. */
-	rows.starts = calloc(2 * ranges->count + 1, sizeof(*rows.starts));
-	rows.rules = calloc(2 * ranges->count + 1, sizeof(*rows.rules));
+	rows.starts = malloc((2 * ranges->count + 1) * sizeof(*rows.starts));
+	rows.rules = malloc((2 * ranges->count + 1) * sizeof(*rows.rules));
 	if (!rows.starts || !rows.rules)
 		goto out;
 	end = make_rows(ranges, &rows);

@@ -243,7 +243,7 @@ static void functions_in_any_order(void **state)
 /* As in cc1, whose cold code has a section of its own: each function is far from the one before. */
 static void steps_for_functions_in_any_order(void **state)
 {
-	enum { FUNCTIONS = 2000, ROWS = 10, STEPS_EACH = 70 };
+	enum { FUNCTIONS = 5000, ROWS = 10, SPACE = 4096, STEPS_EACH = 45 };
 	struct table_builder *builder = new_builder();
 	struct stackbeat_unwind_table *table;
 	struct table_counts counts;
@@ -251,7 +251,7 @@ static void steps_for_functions_in_any_order(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < FUNCTIONS; i++) {
-		uint64_t start = i * 997 % FUNCTIONS * 64;
+		uint64_t start = i * 997 % FUNCTIONS * SPACE;
 
 		for (uint64_t row = 0; row < ROWS; row++)
 			add(builder, start + row * 4, start + row * 4 + 4, 8 + 8 * (int64_t)row);
@@ -262,9 +262,87 @@ static void steps_for_functions_in_any_order(void **state)
 	assert_int_equal(counts.overlapping, 0);
 	for (uint64_t i = 0; i < FUNCTIONS; i++) {
 		for (uint64_t row = 0; row < ROWS; row++)
-			assert_int_equal(cfa_at(table, i * 64 + row * 4), 8 + 8 * row);
-		assert_int_equal(cfa_at(table, i * 64 + ROWS * 4), 0);
+			assert_int_equal(cfa_at(table, i * SPACE + row * 4), 8 + 8 * row);
+		assert_int_equal(cfa_at(table, i * SPACE + ROWS * 4), 0);
 	}
+	free(table);
+}
+
+/* A source of few rows, as the PLT, does not read all others again. */
+static void steps_for_a_small_source(void **state)
+{
+	enum { FUNCTIONS = 20000, STEPS = 2000 };
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+	uint64_t before;
+
+	(void)state;
+	for (uint64_t i = 0; i < FUNCTIONS; i++)
+		add(builder, i * 64, i * 64 + 32, 8 + 8 * (int64_t)(i % 2));
+	assert_int_equal(table_builder_end_source(builder), 0);
+	before = steps;
+	/* One in a gap, one that covers three functions, and one behind all. */
+	add(builder, 640 + 40, 640 + 50, 800);
+	add(builder, 64000, 64000 + 192, 808);
+	add(builder, FUNCTIONS * 64, FUNCTIONS * 64 + 8, 816);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	printf("# steps for a small source: %llu\n", (unsigned long long)(steps - before));
+	assert_in_range(steps - before, 1, STEPS);
+	table = finish(builder, &counts);
+	assert_int_equal(cfa_at(table, 640 + 45), 800);
+	for (uint64_t i = 0; i < FUNCTIONS; i++) {
+		assert_int_equal(cfa_at(table, i * 64), 8 + 8 * (i % 2));
+		if (i != 10)
+			assert_int_equal(cfa_at(table, i * 64 + 60),
+					 i >= 1000 && i < 1003 ? 808 : 0);
+	}
+	assert_int_equal(cfa_at(table, FUNCTIONS * 64), 816);
+	free(table);
+}
+
+/* Rows that differ in one thing, each twice, so that those of the first time are remembered. */
+static void similar_rows_have_rules_of_their_own(void **state)
+{
+	static const int64_t offsets[] = {
+		8,  16,         8 << 16,       (1 << 19) - 8, 1 << 19, (1 << 19) + 8,
+		-8, -(1 << 19), -(1 << 19) - 8};
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_rule expected[64];
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+	struct cfi_row rows[64];
+	unsigned int count = 0;
+	uint64_t unsupported;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		rows[count++] = rsp_row(offsets[i]);
+	for (uint8_t base = 0; base < CFI_REGISTERS; base++) {
+		rows[count] = rsp_row(24);
+		rows[count++].base = base;
+	}
+	for (int64_t word = -6; word < -1; word++) {
+		rows[count] = rsp_row(64);
+		rows[count++].rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = 8 * word};
+		rows[count] = rsp_row(64);
+		rows[count++].rbx = (struct cfi_value){.place = CFI_AT_CFA, .offset = 8 * word};
+	}
+	rows[count] = rsp_row(64);
+	rows[count++].rbp = (struct cfi_value){.place = CFI_UNKNOWN};
+	rows[count] = rsp_row(64);
+	rows[count++].is_exact = true;
+	rows[count] = rsp_row(12); /* not supported */
+	rows[count++].rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	for (unsigned int i = 0; i < count; i++)
+		expected[i] = rule_of(rows[i], &unsupported);
+	for (unsigned int i = 0; i < 2 * count; i++)
+		add_row(builder, TEXT + i * 64, TEXT + i * 64 + 64, rows[i % count]);
+	table = finish(builder, &counts);
+	assert_int_equal(counts.unsupported, 2);
+	for (unsigned int i = 0; i < 2 * count; i++)
+		assert_memory_equal(find(table, TEXT + i * 64), &expected[i % count],
+				    sizeof(*expected));
 	free(table);
 }
 
@@ -601,6 +679,8 @@ int main(void)
 		cmocka_unit_test(each_return_address),
 		cmocka_unit_test(functions_in_any_order),
 		cmocka_unit_test(steps_for_functions_in_any_order),
+		cmocka_unit_test(steps_for_a_small_source),
+		cmocka_unit_test(similar_rows_have_rules_of_their_own),
 		cmocka_unit_test(padding_has_the_rule_before_it),
 		cmocka_unit_test(overlapping_functions_are_dropped),
 		cmocka_unit_test(later_sources_fill_gaps),
