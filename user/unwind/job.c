@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,6 +19,15 @@
 #define RESULT_MAX (sizeof(struct unwind_summary) + UNWIND_TABLE_MAX)
 
 /* The worker */
+
+#define KEPT_CHUNK (32 << 20)
+
+/* Memory that was freed is used again, instead of pages that the kernel has to clear. */
+static void keep_freed_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_CHUNK);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
 
 static bool write_all(int fd, const void *bytes, size_t size)
 {
@@ -38,6 +49,7 @@ void run_unwind_worker(const int fds[], size_t count)
 
 	if (count != 2)
 		return;
+	keep_freed_memory();
 	summary = unwind_compile(fds[0], &table);
 	if (write_all(fds[1], &summary, sizeof(summary)))
 		write_all(fds[1], table, summary.size);

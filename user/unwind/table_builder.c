@@ -592,12 +592,12 @@ int table_builder_each_range(const struct table_builder *builder,
 
 /* A row of the table that is being written. */
 struct rows {
-	uint64_t *starts;
-	uint32_t *rules;
+	uint32_t *starts; /* from the start of the table */
+	uint16_t *rules;
 	size_t count;
 };
 
-static void add_row(struct rows *rows, uint64_t start, uint32_t rule)
+static void add_row(struct rows *rows, uint32_t start, uint16_t rule)
 {
 	if (rows->count && rows->rules[rows->count - 1] == rule)
 		return;
@@ -607,21 +607,26 @@ static void add_row(struct rows *rows, uint64_t start, uint32_t rule)
 	rows->rules[rows->count++] = rule;
 }
 
-/* Makes rows of the ranges; returns the end of the last one. */
-static uint64_t make_rows(const struct ranges *ranges, struct rows *rows)
+/* Makes rows of the ranges, which are within the limit of blocks. */
+static void make_rows(const struct ranges *ranges, struct rows *rows)
 {
-	uint64_t end = ranges->list[0].start;
+	const uint64_t start = ranges->list[0].start;
+	uint64_t end = start;
+
+	_Static_assert(STACKBEAT_UNWIND_RULES_MAX - 1 <= UINT16_MAX &&
+			       STACKBEAT_UNWIND_BLOCKS_MAX - 1 <=
+				       UINT32_MAX / STACKBEAT_UNWIND_BLOCK,
+		       "rules and starts fit");
 
 	for (size_t i = 0; i < ranges->count; i++) {
 		const struct range *range = &ranges->list[i];
 
 		if (range->start - end > PADDING_MAX)
-			add_row(rows, end, RULE_NONE);
-		add_row(rows, range->start, range->rule);
+			add_row(rows, (uint32_t)(end - start), RULE_NONE);
+		add_row(rows, (uint32_t)(range->start - start), (uint16_t)range->rule);
 		end = range->end;
 	}
-	add_row(rows, end, RULE_NONE);
-	return end;
+	add_row(rows, (uint32_t)(end - start), RULE_NONE);
 }
 
 static size_t align_size(size_t size)
@@ -659,11 +664,11 @@ static struct stackbeat_unwind_table *write_table(const struct table_builder *bu
 	row_rules = (uint16_t *)(blocks + block_count + 1);
 	row_starts = (uint8_t *)(row_rules + rows->count);
 	for (size_t i = 0; i < rows->count; i++) {
-		uint64_t at = rows->starts[i] - start;
+		const uint32_t at = rows->starts[i];
 
 		while (block <= at / STACKBEAT_UNWIND_BLOCK)
 			blocks[block++] = (uint32_t)i;
-		row_rules[i] = (uint16_t)rows->rules[i];
+		row_rules[i] = rows->rules[i];
 		row_starts[i] = (uint8_t)at;
 	}
 	while (block <= block_count)
@@ -675,20 +680,23 @@ static int make_table(const struct table_builder *builder, uint32_t flags,
 		      struct stackbeat_unwind_table **table, struct table_counts *counts)
 {
 	const struct ranges *ranges = &builder->done;
-	uint64_t start = ranges->list[0].start, end, blocks;
+	uint64_t start = ranges->list[0].start,
+		 blocks =
+			 (ranges->list[ranges->count - 1].end - start) / STACKBEAT_UNWIND_BLOCK + 1;
 	struct rows rows = {0};
 	int err = -ENOMEM;
 
+	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX)
+		return -E2BIG;
 	/* Each range makes at most two rows, and the end one more. */
 	rows.starts = malloc((2 * ranges->count + 1) * sizeof(*rows.starts));
 	rows.rules = malloc((2 * ranges->count + 1) * sizeof(*rows.rules));
 	if (!rows.starts || !rows.rules)
 		goto out;
-	end = make_rows(ranges, &rows);
-	blocks = (end - start) / STACKBEAT_UNWIND_BLOCK + 1;
+	make_rows(ranges, &rows);
 	counts->rows = rows.count;
 	err = -E2BIG;
-	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX || rows.count > STACKBEAT_UNWIND_ROWS_MAX)
+	if (rows.count > STACKBEAT_UNWIND_ROWS_MAX)
 		goto out;
 	*table = write_table(builder, &rows, start, (uint32_t)blocks, flags);
 	err = *table ? 0 : -ENOMEM;
