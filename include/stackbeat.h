@@ -603,6 +603,10 @@ struct stackbeat_unwind_push {
  *			session stops on the CPU or its rate there changes
  *	CPU_OFFLINE	_CPU: the CPU went offline; the session has no ticks there
  *	CPU_ONLINE	_CPU: the CPU came online, and the session ticks there
+ *	KERNEL_RULES_OFF
+ *			_CPU: a kernel stack on this CPU, found by rules, differed from the
+ *			unwinder's, which the sample has. From then on, all kernel stacks are
+ *			the unwinder's, in all sessions, until the module is loaded again
  *	Events of restricted sessions are not sent.
  *
  * Errors, with an extended ACK message that names the attribute and the cause:
@@ -757,6 +761,7 @@ enum stackbeat_event {
 	STACKBEAT_EVENT_LOST,
 	STACKBEAT_EVENT_CPU_OFFLINE,
 	STACKBEAT_EVENT_CPU_ONLINE,
+	STACKBEAT_EVENT_KERNEL_RULES_OFF,
 	STACKBEAT_EVENT_COUNT
 };
 
@@ -827,6 +832,14 @@ enum stackbeat_stat {
 	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* for lack of memory; each retry of a reader counts */
 	STACKBEAT_S_STACK_COPIES, /* samples with a copy of the stack, in totals and of each CPU */
 	STACKBEAT_S_STACK_COPIES_LOST, /* for which the ring had no room; likewise */
+	/*
+	 * Kernel stacks, in totals and of each CPU. The module finds them by rules that it learns
+	 * from the kernel's unwinder, or by the unwinder itself: those without rules; or all, if the
+	 * module parameter kernel_stack_check is 0, or if a stack has differed.
+	 */
+	STACKBEAT_S_KERNEL_STACKS_UNWOUND, /* found by the unwinder */
+	STACKBEAT_S_KERNEL_STACKS_COMPARED, /* found by both, to check the rules */
+	STACKBEAT_S_KERNEL_STACKS_DIFFERENT, /* of these, those that the rules had wrong */
 	STACKBEAT_S_COUNT
 };
 

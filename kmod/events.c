@@ -40,6 +40,7 @@ static int sb_put_event(struct sk_buff *skb, const struct sb_session *session,
 		break;
 	case STACKBEAT_EVENT_CPU_OFFLINE:
 	case STACKBEAT_EVENT_CPU_ONLINE:
+	case STACKBEAT_EVENT_KERNEL_RULES_OFF:
 		break;
 	default:
 		return 0;

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "filter.h"
 #include "hotplug.h"
+#include "kernel_rules.h"
 #include "netlink.h"
 #include "params.h"
 #include "probes.h"
@@ -34,6 +35,9 @@ static int __init sb_init(void)
 	err = sb_space_init();
 	if (err)
 		goto err_space;
+	err = sb_kernel_rules_init();
+	if (err)
+		goto err_kernel_rules;
 	err = sb_sampler_init();
 	if (err)
 		goto err_sampler;
@@ -65,6 +69,8 @@ err_session:
 err_probes:
 	sb_sampler_exit();
 err_sampler:
+	sb_kernel_rules_exit();
+err_kernel_rules:
 	sb_space_exit();
 err_space:
 	sb_filter_exit();
@@ -84,6 +90,7 @@ static void __exit sb_exit(void)
 	sb_session_exit();
 	sb_probes_exit();
 	sb_sampler_exit();
+	sb_kernel_rules_exit();
 	sb_space_exit();
 	sb_filter_exit();
 	sb_unwind_tables_exit();

@@ -468,6 +468,12 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_overhead(sampler);
 	stats->count[STACKBEAT_S_STACK_COPIES] += READ_ONCE(sampler->stack_copies);
 	stats->count[STACKBEAT_S_STACK_COPIES_LOST] += READ_ONCE(sampler->stack_copies_lost);
+	stats->count[STACKBEAT_S_KERNEL_STACKS_UNWOUND] +=
+		READ_ONCE(sampler->kernel_walks.unwound);
+	stats->count[STACKBEAT_S_KERNEL_STACKS_COMPARED] +=
+		READ_ONCE(sampler->kernel_walks.compared);
+	stats->count[STACKBEAT_S_KERNEL_STACKS_DIFFERENT] +=
+		READ_ONCE(sampler->kernel_walks.different);
 	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->tick_time);
 	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(sampler->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))

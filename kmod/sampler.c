@@ -19,6 +19,7 @@
 #include "cycles.h"
 #include "events.h"
 #include "filter.h"
+#include "kernel_rules.h"
 #include "mmap.h"
 #include "sampler.h"
 #include "space.h"
@@ -504,8 +505,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		flags = STACKBEAT_SAMPLE_KERNEL;
 		kernel = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_EXCLUDED);
 		if (parts & STACKBEAT_PART_KERNEL)
-			kernel = sb_unwind_kernel(regs, sample->frames, STACKBEAT_KERNEL_FRAMES_MAX,
-						  &sample->hash);
+			kernel = sb_kernel_walk(regs, sample->frames, &sample->hash,
+						&sampler->kernel_walks);
 		regs = task_pt_regs(task);
 	}
 
@@ -586,12 +587,12 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
  *	 32	the next tick
  *	  8	exit
  *
- * The timer interrupt adds some 890. The kernel part of a read of /dev/zero adds 1,900,
- * nearly all in the unwinder. Optimizations of the stack walk that paid: frames in assembler
- * (saves two each: compilers spill variables that are used only at the end), one test for all
- * addresses of a round (saves one or two), and a hash of one instruction. Those that did not:
- * inlining the walk into the callback (too few registers: two more a frame), and a copy of
- * the callback for user code only (saves 8, adds 60 for kernel code).
+ * The timer interrupt adds some 890. The kernel part of a read of /dev/zero, seven frames, adds
+ * some 200. Optimizations of the stack walk that paid: frames in assembler (saves two each:
+ * compilers spill variables that are used only at the end), one test for all addresses of a round
+ * (saves one or two), and a hash of one instruction. Those that did not: inlining the walk into the
+ * callback (too few registers: two more a frame), and a copy of the callback for user code only
+ * (saves 8, adds 60 for kernel code).
  */
 static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 {
@@ -680,6 +681,7 @@ static void sb_sampler_report_work(struct work_struct *work)
 	struct sb_sampler *sampler = container_of(work, struct sb_sampler, report);
 	u32 shift = READ_ONCE(sampler->shift);
 	u64 lost = sb_sampler_lost(sampler);
+	u64 different = READ_ONCE(sampler->kernel_walks.different);
 
 	sb_sampler_report_offline(sampler);
 	if (shift != sampler->reported_shift)
@@ -690,8 +692,17 @@ static void sb_sampler_report_work(struct work_struct *work)
 	if (lost != sampler->reported_lost)
 		sb_event_send(sampler->session, STACKBEAT_EVENT_LOST, sampler->cpu,
 			      lost - sampler->reported_lost);
+	if (different != sampler->reported_different)
+		sb_event_send(sampler->session, STACKBEAT_EVENT_KERNEL_RULES_OFF, sampler->cpu, 0);
+	sampler->reported_different = different;
 	sampler->reported_shift = shift;
 	sampler->reported_lost = lost;
+}
+
+static void sb_sampler_report_different(struct sb_kernel_walks *walks)
+{
+	queue_work(sb_sampler_workqueue,
+		   &container_of(walks, struct sb_sampler, kernel_walks)->report);
 }
 
 struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 ring_size)
@@ -712,6 +723,8 @@ struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 rin
 	sampler->here = per_cpu_ptr(&sb_cpus, cpu);
 	sampler->cpu = cpu;
 	sampler->random = get_random_u64();
+	sampler->kernel_walks.differs = sb_sampler_report_different;
+	sb_kernel_rules_alloc(cpu);
 	INIT_WORK(&sampler->wake, sb_sampler_wake_work);
 	INIT_WORK(&sampler->report, sb_sampler_report_work);
 	sb_hrtimer_setup(&sampler->timer, sb_sampler_callback, CLOCK_MONOTONIC,

@@ -10,6 +10,7 @@
 #include <linux/hrtimer.h>
 #include <linux/workqueue.h>
 
+#include "kernel_rules.h"
 #include "mmap.h"
 #include "ring.h"
 #include "session_types.h"
@@ -38,6 +39,7 @@ struct sb_sampler {
 	u64 filtered;
 	u64 missed_sum;
 	u64 stack_copies, stack_copies_lost;
+	struct sb_kernel_walks kernel_walks;
 	u32 copy_turn;		/* counts samples for stack_copy_every */
 	bool copy_is_extra;	/* of the current sample */
 	u64 overhead;		/* cycles */
@@ -66,6 +68,7 @@ struct sb_sampler {
 	int went_offline;	/* stopped because its CPU went offline; not sent yet */
 	u32 reported_shift;	/* of the work only */
 	u64 reported_lost;	/* of the work only */
+	u64 reported_different;	/* of the work only */
 
 	/* For device.c. */
 	struct sb_mapping consumer_mapping;

@@ -146,6 +146,18 @@ static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
 #define SB_FOR_EACH_VMA(name, vma) for ((vma) = (name); (vma); (vma) = (vma)->vm_next)
 #endif
 
+/* Whether the function graph tracer has replaced return addresses on the stack of @task. */
+static inline bool sb_is_graph_traced(const struct task_struct *task)
+{
+#ifndef CONFIG_FUNCTION_GRAPH_TRACER
+	return false;
+#elif defined(HAVE_RET_STACK_WORDS)
+	return task->curr_ret_stack != 0;
+#else
+	return task->curr_ret_stack != -1;
+#endif
+}
+
 /*
  * Prepares @work to call @fn in hard interrupt context, with PREEMPT_RT too: otherwise a thread
  * would call it there, which real-time tasks can delay without limit.

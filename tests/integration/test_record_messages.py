@@ -190,8 +190,8 @@ def comments_describe_the_recording():
                      r"stack-copy \d+, unknown-mapping \d+\)$",
                      r"^callers in user mode: by unwind tables \d+, by frame pointers \d+, by copies of "
                      r"stacks \d+$",
-                     r"^unwinding: copies of stacks lost \d+, unwind tables compiled \d+, unwind tables from the "
-                     r"cache \d+, files without call frame information \d+, files without an unwind table 0, "
+                     r"^unwinding: copies of stacks lost \d+, kernel stacks that differed 0, unwind tables compiled \d+, "
+                     r"unwind tables from the cache \d+, files without call frame information \d+, files without an unwind table 0, "
                      r"unwind tables refused 0, ranges of code not supported \d+, copies of stacks used \d+, copies of stacks not used 0$",
                      rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "

@@ -451,7 +451,10 @@ def recording_is_paused_resumed_and_shown_in_status():
                           ("mappings_dropped", "mappings_dropped"),
                           ("mappings_without_file", "mappings_without_file"),
                           ("stack_copies", "stack_copies"),
-                          ("stack_copies_lost", "stack_copies_lost")):
+                          ("stack_copies_lost", "stack_copies_lost"),
+                          ("kernel_stacks_unwound", "kernel_stacks_unwound"),
+                          ("kernel_stacks_compared", "kernel_stacks_compared"),
+                          ("kernel_stacks_different", "kernel_stacks_different")):
         expected[name] = stats[counter]
     # The kernel worker still runs.
     check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"overhead of the worker: {stats}")

@@ -14,7 +14,8 @@ static const char usage[] =
 	"Print a line for each event of a session, until interrupted: opened, closed,\n"
 	"changed (and by which process), throttled and recovered (the rate on a CPU was\n"
 	"lowered to keep the budget, or raised again), lost (samples on a CPU),\n"
-	"CPU offline, CPU online. The first column is the time since boot in seconds.\n";
+	"CPU offline, CPU online, and that rules for kernel stacks are off. The first\n"
+	"column is the time since boot in seconds.\n";
 
 static void print_change(const struct netlink_event *event)
 {
@@ -51,6 +52,9 @@ static int print_event(const struct netlink_event *event, void *arg)
 		break;
 	case STACKBEAT_EVENT_CPU_ONLINE:
 		printf("CPU %u online\n", event->cpu);
+		break;
+	case STACKBEAT_EVENT_KERNEL_RULES_OFF:
+		printf("a kernel stack differed on CPU %u: rules are off\n", event->cpu);
 		break;
 	default:
 		printf("event %d\n", event->event);

@@ -218,6 +218,9 @@ static void status_shows_json(void **state)
 		{"ticks", STACKBEAT_S_TICKS},
 		{"samples", STACKBEAT_S_SAMPLES},
 		{"stack_copies_lost", STACKBEAT_S_STACK_COPIES_LOST},
+		{"kernel_stacks_unwound", STACKBEAT_S_KERNEL_STACKS_UNWOUND},
+		{"kernel_stacks_compared", STACKBEAT_S_KERNEL_STACKS_COMPARED},
+		{"kernel_stacks_different", STACKBEAT_S_KERNEL_STACKS_DIFFERENT},
 		{"current_rate", STACKBEAT_S_RATE},
 	};
 	json_object *object, *sessions;
@@ -321,6 +324,7 @@ static void events_are_lines(void **state)
 		{STACKBEAT_EVENT_LOST, 5000000000, 4, 6, 0, 0, 123, 0, ""},
 		{STACKBEAT_EVENT_CPU_OFFLINE, 6000000000, 4, 7, 0, 0, 0, 0, ""},
 		{STACKBEAT_EVENT_CPU_ONLINE, 7000000000, 4, 8, 0, 0, 0, 0, ""},
+		{STACKBEAT_EVENT_KERNEL_RULES_OFF, 7500000000, 4, 9, 0, 0, 0, 0, ""},
 		{(enum stackbeat_event)200, 8000000000, 4, 0, 0, 0, 0, 0, ""},
 	};
 
@@ -336,6 +340,7 @@ static void events_are_lines(void **state)
 		      "5.000000  session 4  lost 123 samples on CPU 6\n"
 		      "6.000000  session 4  CPU 7 offline\n"
 		      "7.000000  session 4  CPU 8 online\n"
+		      "7.500000  session 4  a kernel stack differed on CPU 9: rules are off\n"
 		      "8.000000  session 4  event 200\n");
 	module.err = -ENOBUFS;
 	assert_fails(cmd_events, "events", STATUS_FAILED, "stackbeat: refused\n");

@@ -760,6 +760,7 @@ static void comments_have_all_counters(void **state)
 	recording->counts[COUNTER_STACK_COPIES_WALKED] = 36;
 	recording->counts[COUNTER_STACK_COPIES_GIVEN_UP] = 37;
 	recording->counts[STACKBEAT_S_STACK_COPIES_LOST] = 38;
+	recording->counts[STACKBEAT_S_KERNEL_STACKS_DIFFERENT] = 40;
 	recording->unknown_go = 99;
 	recording->counts[STACKBEAT_S_OVERHEAD_NS] = 12345678;
 	recording->counts[COUNTER_READER_OVERHEAD_NS] = 37654322;
@@ -794,9 +795,9 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));
 	assert_true(has_comment(
-		profile, "unwinding: copies of stacks lost 38, unwind tables compiled 31, unwind "
-			 "tables from the cache 39, files without call frame information 32, files "
-			 "without an unwind table 33, "
+		profile, "unwinding: copies of stacks lost 38, kernel stacks that differed 40, "
+			 "unwind tables compiled 31, unwind tables from the cache 39, files without "
+			 "call frame information 32, files without an unwind table 33, "
 			 "unwind tables refused 34, ranges of code not supported 35, copies of "
 			 "stacks used 36, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
