@@ -27,7 +27,7 @@ TIMEOUT_S = 1200 * PATIENCE  # symbolizing takes minutes on a busy machine
 class Server:
     """A server that is started and ready; it listens at a Unix socket and at the loopback."""
 
-    def __init__(self, *arguments, token=None, environment=None):
+    def __init__(self, *arguments, token=None, **options):
         self.token = token
         run("ip", "link", "set", "lo", "up")
         self.directory = temporary_directory()
@@ -36,7 +36,7 @@ class Server:
         self.store = self.directory / "store"
         self.process = start(STACKBEAT, "serve", "--listen", f"unix:{self.socket}", "--listen",
                              f"127.0.0.1:{PORT}", "--store", self.store, "--window", 10, *arguments,
-                             stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+                             stderr=subprocess.PIPE, text=True, **options)
         self.started = [self.process.stderr.readline() for _ in range(3 + arguments.count("--listen"))]
         wait_until(lambda: self.answers("/healthz"), "an answer")
 
@@ -344,7 +344,7 @@ def other_machines_need_tls_and_a_token():
     err = process.communicate()[1]
     check_equal((process.returncode, err.count("\n")), (1, 1), f"status with a wrong key: {err}")
     check("--tls-key is not its key" in err, err)
-    server = Server(*tls, "--token-file", token, token="0123456789abcdef", environment={"DEBUGINFOD_URLS": "http://192.0.2.9"})
+    server = Server(*tls, "--token-file", token, token="0123456789abcdef", env={**os.environ, "DEBUGINFOD_URLS": "http://192.0.2.9"})
     # An exporter has a copy of the sampling process, and a job has a copy of the HTTP process.
     http_pid = http_process(server)
     keeper = int(status_of(http_pid)["PPid"])

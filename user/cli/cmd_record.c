@@ -19,6 +19,7 @@
 #include "cli/record_summary.h"
 #include "cli/symbolize_messages.h"
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -116,6 +117,18 @@ struct window_file {
 	bool is_snapshot; /* one of several; the recording is written elsewhere */
 };
 
+struct symbolized_window {
+	struct recorder *recorder;
+	struct recording *recording;
+};
+
+static void count_symbols(void *arg)
+{
+	const struct symbolized_window *window = arg;
+
+	recorder_count_cpu(window->recorder, window->recording, CPU_SYMBOLS);
+}
+
 /*
  * Symbolizes a window, and writes it to its file, or else to another place. Returns 0 or a negative
  * errno value: also if it is in the other place, or written without symbols for lack of memory.
@@ -132,6 +145,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 		.timed_out = symbolize_messages_timed_out,
 		.arg = &messages,
 	};
+	struct symbolized_window symbolized = {&record->recorder, file->recording};
 	struct truncation_counts counts;
 	const char *output = file->path;
 	struct error warning, missing;
@@ -142,9 +156,15 @@ static int write_window(struct record *record, const struct window_file *file, s
 	file->recording->sandbox = &record->sandbox.server;
 	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	file->recording->hides_go_runtime = record->options.hides_go_runtime;
+	/* A process that writes a file is counted by its parent, when it has ended. */
+	if (!record->exporter) {
+		file->recording->symbolized = count_symbols;
+		file->recording->symbolized_arg = &symbolized;
+	}
 	export_err = export_profile(file->window, record->recorder.collector.files, file->recording,
 				    &counts, &warning, &missing);
 	file->recording->symbolize = NULL;
+	file->recording->symbolized = NULL;
 	symbolize_messages_end(&messages);
 	err = pprof_write(file->window->profile, output, &size, error);
 	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
@@ -157,8 +177,12 @@ static int write_window(struct record *record, const struct window_file *file, s
 	if (!file->is_snapshot && *warning.text &&
 	    (record->recorder.session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
+	if (!record->exporter)
+		recorder_count_cpu(&record->recorder, file->recording, CPU_WRITING);
 	if (!file->is_snapshot && !record->options.quiet)
 		print_record_summary(file->window, file->recording, &counts, output, size, stderr);
+	if (!file->is_snapshot && record->options.verbose)
+		print_record_cpu(file->recording, stderr);
 	if (output != record->fallback)
 		return export_err ? error_set(error, ENOMEM, "%s", missing.text) : 0;
 	if (export_err)
@@ -267,16 +291,10 @@ static void rotate_file(struct record *record)
 	window_clear(&window);
 }
 
-static int64_t cpu_ns(const struct rusage *usage)
-{
-	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
-	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
-}
-
 static void note_exporter(struct record *record, int status, const struct rusage *usage)
 {
 	record->exporter = 0;
-	record->recorder.forked_cpu_ns += cpu_ns(usage);
+	record->recorder.forked_cpu_ns += cpu_time_of_usage(usage);
 	if (WIFSIGNALED(status))
 		fprintf(stderr,
 			"stackbeat: the process that writes a file was killed by signal %d\n",
@@ -350,6 +368,7 @@ static int record_session(struct record *record, struct error *error)
 		.no_symbolize = options->no_symbolize,
 		.verify_timeout_s = symbolize_timeout_s(&options->sandbox),
 		.sandbox = &record->sandbox.server,
+		.helper = record->sandbox.has_debuginfod ? record->sandbox.debuginfod.pid : 0,
 		.command = options->command,
 		.command_signals = &record->old_signals,
 		.stop_requested = stop_requested,

@@ -17,6 +17,7 @@
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "lib/file_limit.h"
 #include "sandbox/capabilities.h"
@@ -372,9 +373,11 @@ static int run_http(struct server *server, struct error *error)
 
 static pid_t fork_http(struct server *server)
 {
-	pid_t parent = getpid(), pid = fork();
+	pid_t parent = getpid(), pid;
 	struct error error;
 
+	server->http.cpu_before_ns = cpu_time_own();
+	pid = fork();
 	if (pid)
 		return pid;
 	die_with_parent(parent);

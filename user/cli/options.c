@@ -109,7 +109,7 @@ static const struct cli_option record_options[] = {
 	 "(default: 5)"},
 	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded"},
 	{'q', "quiet", NULL, "print no progress and no summary"},
-	{'v', "verbose", NULL, "list all problems with files, not only the first five, and the unwind table of each file"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five, the unwind table of each file, and the CPU time by part"},
 	HELP_OPTION,
 };
 /* clang-format on */

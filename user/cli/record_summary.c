@@ -113,8 +113,23 @@ void print_record_summary(const struct window *window, const struct recording *r
 			recording->counts[STACKBEAT_S_THROTTLED]);
 	print_incomplete(recording, counts, out);
 	print_merged(window, out);
-	fprintf(out, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", path, (double)size / 1000,
-		recording_overhead_percent(recording), recording->cpus);
+	fprintf(out, "; %s, %.1f kB; overhead ", path, (double)size / 1000);
+	/* Most of a short recording is what begins and ends it, whatever its duration. */
+	if (recording->duration_ns < NS_PER_SECOND)
+		fprintf(out, "%.3f s of CPU time\n", recording_overhead_seconds(recording));
+	else
+		fprintf(out, "%.2f %% of %u CPUs\n", recording_overhead_percent(recording),
+			recording->cpus);
+}
+
+void print_record_cpu(const struct recording *recording, FILE *out)
+{
+	fprintf(out, "stackbeat: overhead %.3f s of CPU time",
+		recording_overhead_seconds(recording));
+	for (enum cpu_part part = 0; part < CPU_PARTS; part++)
+		fprintf(out, "%s%s %.3f s", part ? ", " : ": ", cpu_part_name(part),
+			(double)counters_cpu_ns(recording->counts, part) / NS_PER_SECOND);
+	fputc('\n', out);
 }
 
 static void print_comparison(const uint64_t results[COMPARISON_COUNT], const char *noun, FILE *out)

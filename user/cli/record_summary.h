@@ -17,6 +17,9 @@ void print_record_summary(const struct window *window, const struct recording *r
 			  const struct truncation_counts *counts, const char *path, uint64_t size,
 			  FILE *out);
 
+/* The line with the CPU time of a recording by part. */
+void print_record_cpu(const struct recording *recording, FILE *out);
+
 /* The lines of --verify, for the objects with the most differences. */
 void print_verification(const struct verification_result *result, FILE *out);
 

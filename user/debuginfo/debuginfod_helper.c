@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debuginfo/debuginfod.h"
@@ -159,8 +160,21 @@ static bool confine_helper(void)
 	return !seccomp_confine_network_client() && confined;
 }
 
+/* Processes that are not waited for would be missing in the CPU time of this process. */
+static void reap_connections(int number)
+{
+	int code = errno;
+
+	(void)number;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	errno = code;
+}
+
 static void run_helper(int control)
 {
+	const struct sigaction reap = {.sa_handler = reap_connections,
+				       .sa_flags = SA_RESTART | SA_NOCLDSTOP};
 	int connection;
 	bool confined;
 	char byte;
@@ -172,7 +186,7 @@ static void run_helper(int control)
 	confined = confine_helper();
 	/* A change of the user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGCHLD, SIG_IGN);
+	sigaction(SIGCHLD, &reap, NULL);
 	if (send_fd(control, &confined, sizeof(confined), -1))
 		return;
 	while (receive_fd(control, &byte, sizeof(byte), &connection) > 0) {

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "lib/pidfd.h"
 
@@ -97,14 +99,17 @@ int child_command_release(struct child_command *child, const char *name, struct 
 
 void child_command_reap(struct child_command *child)
 {
+	struct rusage usage;
 	pid_t pid;
 
 	if (!child->pid || child->ended)
 		return;
 	do {
-		pid = waitpid(child->pid, &child->status, WNOHANG);
+		pid = wait4(child->pid, &child->status, WNOHANG, &usage);
 	} while (pid < 0 && errno == EINTR);
 	child->ended = pid == child->pid;
+	if (child->ended)
+		child->cpu_ns = cpu_time_of_usage(&usage);
 }
 
 void child_command_end(struct child_command *child)

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct error;
@@ -23,6 +24,7 @@ struct child_command {
 	pid_t pid; /* 0: none */
 	bool ended;
 	int status; /* of waitpid(), if `ended` */
+	int64_t cpu_ns; /* with its descendants, if `ended` */
 	int go_fd; /* private: a byte written here lets the child exec */
 	int exec_error_fd; /* private: the errno of a failed exec can be read here */
 };

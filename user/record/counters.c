@@ -99,6 +99,38 @@ uint64_t counters_kernel_overhead_ns(const uint64_t counts[COUNTER_COUNT])
 	       counts[STACKBEAT_S_PROBE_OVERHEAD_NS];
 }
 
+const char *cpu_part_name(enum cpu_part part)
+{
+	static const char *const names[CPU_PARTS] = {"sampling", "mappings", "unwind tables",
+						     "reading",  "symbols",  "writing"};
+
+	return names[part];
+}
+
+uint64_t counters_cpu_ns(const uint64_t counts[COUNTER_COUNT], enum cpu_part part)
+{
+	const uint64_t tables = counts[COUNTER_TABLES_CPU_NS],
+		       symbols = counts[COUNTER_SYMBOLS_CPU_NS],
+		       writing = counts[COUNTER_WRITING_CPU_NS], named = tables + symbols + writing,
+		       all = counts[COUNTER_READER_OVERHEAD_NS];
+
+	switch (part) {
+	case CPU_SAMPLING:
+		return counts[STACKBEAT_S_OVERHEAD_NS];
+	case CPU_MAPPINGS:
+		return counts[STACKBEAT_S_WORKER_OVERHEAD_NS] +
+		       counts[STACKBEAT_S_PROBE_OVERHEAD_NS];
+	case CPU_TABLES:
+		return tables;
+	case CPU_SYMBOLS:
+		return symbols;
+	case CPU_WRITING:
+		return writing;
+	default:
+		return all - MIN(all, named);
+	}
+}
+
 void counters_subtract(uint64_t counts[COUNTER_COUNT], const uint64_t earlier[COUNTER_COUNT])
 {
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {

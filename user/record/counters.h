@@ -26,7 +26,11 @@ enum reader_counter {
 	/* See struct stack_copies_counts. */
 	COUNTER_STACK_COPIES_WALKED,
 	COUNTER_STACK_COPIES_GIVEN_UP, /* late, or for lack of memory */
-	COUNTER_READER_OVERHEAD_NS, /* CPU time of this command while it recorded */
+	COUNTER_READER_OVERHEAD_NS, /* CPU time of all processes of this command */
+	/* Parts of it; the rest is for reading the rings. */
+	COUNTER_TABLES_CPU_NS, /* workers that compile unwind tables, or check stacks */
+	COUNTER_SYMBOLS_CPU_NS,
+	COUNTER_WRITING_CPU_NS,
 	COUNTER_COUNT
 };
 
@@ -55,6 +59,23 @@ uint64_t counters_lost(const uint64_t counts[COUNTER_COUNT]);
 
 /* Returns the CPU time of the module's timer callback, worker and probe, in ns. */
 uint64_t counters_kernel_overhead_ns(const uint64_t counts[COUNTER_COUNT]);
+
+/* What CPU time is used for. */
+enum cpu_part {
+	CPU_SAMPLING, /* the module's ticks */
+	CPU_MAPPINGS, /* its worker and the probe of mappings */
+	CPU_TABLES,
+	CPU_READING,
+	CPU_SYMBOLS,
+	CPU_WRITING,
+	CPU_PARTS
+};
+
+/* Returns the name of a part, as in the comments of a profile. */
+const char *cpu_part_name(enum cpu_part part);
+
+/* Returns the CPU time of a part, in ns. The parts add up to the time of all. */
+uint64_t counters_cpu_ns(const uint64_t counts[COUNTER_COUNT], enum cpu_part part);
 
 /* Subtracts earlier counts, except from levels. A counter does not become less than 0. */
 void counters_subtract(uint64_t counts[COUNTER_COUNT], const uint64_t earlier[COUNTER_COUNT]);

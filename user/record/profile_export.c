@@ -27,13 +27,18 @@
 /* Of the longest comment with counters, each of which has 20 digits. */
 #define COUNTERS_COMMENT_SIZE 768
 
+double recording_overhead_seconds(const struct recording *recording)
+{
+	return ((double)counters_kernel_overhead_ns(recording->counts) +
+		(double)recording->counts[COUNTER_READER_OVERHEAD_NS]) /
+	       1e9;
+}
+
 double recording_overhead_percent(const struct recording *recording)
 {
 	double available = (double)recording->duration_ns * recording->cpus;
-	double overhead = (double)counters_kernel_overhead_ns(recording->counts) +
-			  (double)recording->counts[COUNTER_READER_OVERHEAD_NS];
 
-	return available > 0 ? 100 * overhead / available : 0;
+	return available > 0 ? 100 * 1e9 * recording_overhead_seconds(recording) / available : 0;
 }
 
 /* Ticks per second of the time that they stand for; missed ticks lower it. */
@@ -82,6 +87,22 @@ static void encode_unwinding(const struct window *window, const struct recording
 				"are read as those of Go 1.%u",
 				recording->unknown_go,
 				go_layout_of_version(1, recording->unknown_go)->last);
+}
+
+static void encode_cpu_parts(struct profile *profile, const uint64_t counts[COUNTER_COUNT])
+{
+	char text[COUNTERS_COMMENT_SIZE];
+	const char *separator = "";
+	size_t used = 0;
+
+	for (enum cpu_part part = 0; part < CPU_PARTS; part++) {
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %" PRIu64 " ns",
+					 separator, cpu_part_name(part),
+					 counters_cpu_ns(counts, part));
+		invariant(used < sizeof(text));
+		separator = ", ";
+	}
+	profile_comment(profile, "overhead by part: %s", text);
 }
 
 /* `counts` is NULL if they are unknown. */
@@ -134,6 +155,7 @@ static void encode_comments(const struct window *window, const struct recording 
 			counters_kernel_overhead_ns(recording->counts),
 			recording->counts[COUNTER_READER_OVERHEAD_NS],
 			recording_overhead_percent(recording));
+	encode_cpu_parts(profile, recording->counts);
 }
 
 static bool is_missing(const struct profile *profile, const struct kallsyms *kallsyms,
@@ -247,6 +269,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 	if (normalize_err)
 		missing = err ? "symbols are missing, and stacks are not normalized"
 			      : "stacks are not normalized";
+	if (recording->symbolized)
+		recording->symbolized(recording->symbolized_arg);
 	profile->time_ns = recording->start_ns;
 	profile->duration_ns = recording->duration_ns;
 	profile->period = 1000000000 / recording->rate;

@@ -35,6 +35,9 @@ struct recording {
 	unsigned int tolerated_missing;
 	bool *reads_kernel; /* set when they are read although they are kept; or NULL */
 	struct symbol_cache *cache; /* of the symbols of files; NULL: none */
+	/* Called before the comments are made, for which it may update `counts`; NULL: never. */
+	void (*symbolized)(void *arg);
+	void *symbolized_arg;
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
@@ -46,7 +49,8 @@ struct recording {
 	uint32_t unknown_go; /* see struct unwind_tables_counts */
 };
 
-/* CPU time of profiling over the CPU time of all CPUs during the recording, in %. */
+/* CPU time of profiling: in s, and over the CPU time of all CPUs during the recording, in %. */
+double recording_overhead_seconds(const struct recording *recording);
 double recording_overhead_percent(const struct recording *recording);
 
 /*

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "lib/file_limit.h"
 #include "lib/pidfd.h"
@@ -31,11 +32,100 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
+/* Until a server of workers that has not answered is asked again. */
+#define SANDBOX_PAUSE_NS INT64_C(60000000000)
 
-/* CPU time that this process has used since the recording began. */
-static uint64_t own_cpu_ns(const struct recorder *recorder)
+/*
+ * What this process has used since the last call was for `part`. The command is a child, too, but
+ * it does not work for the profile, and processes for files are counted on their own.
+ */
+static void count_own_cpu(struct recorder *recorder, enum cpu_part part)
 {
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->own_cpu_start + recorder->forked_cpu_ns;
+	int64_t used = cpu_time_own() - recorder->command.cpu_ns - recorder->forked_cpu_ns;
+
+	for (size_t i = 0; i < CPU_PARTS; i++)
+		used -= recorder->own_cpu_ns[i];
+	recorder->own_cpu_ns[part] += MAX(used, 0);
+}
+
+/*
+ * A server that does not answer keeps its last numbers, and is not asked again for a while: the
+ * rings are not drained while this process waits for it.
+ */
+static void ask_sandbox(struct recorder *recorder)
+{
+	struct sandbox_cpu cpu;
+
+	if (!recorder->sandbox || now_ns(CLOCK_MONOTONIC) < recorder->sandbox_asked_after)
+		return;
+	if (sandbox_server_cpu(recorder->sandbox, &cpu)) {
+		recorder->sandbox_asked_after = now_ns(CLOCK_MONOTONIC) + SANDBOX_PAUSE_NS;
+		return;
+	}
+	recorder->sandbox_cpu.server = MAX(recorder->sandbox_cpu.server, cpu.server);
+	/* What a worker has used is read with less precision when it has ended. */
+	for (enum worker_kind kind = 0; kind < WORKER_KINDS; kind++)
+		recorder->sandbox_cpu.workers[kind] =
+			MAX(recorder->sandbox_cpu.workers[kind], cpu.workers[kind]);
+}
+
+/* It keeps its last number when it has ended. */
+static void ask_helper(struct recorder *recorder)
+{
+	int64_t cpu = recorder->helper ? cpu_time_of_process(recorder->helper) : -1;
+
+	if (cpu >= 0)
+		recorder->helper_cpu_ns =
+			MAX(recorder->helper_cpu_ns, cpu + cpu_time_of_children(recorder->helper));
+}
+
+static int64_t worker_cpu_ns(const struct recorder *recorder, enum worker_kind kind)
+{
+	return recorder->sandbox_cpu.workers[kind] - recorder->sandbox_before.workers[kind];
+}
+
+/* Sets the CPU time of all processes since the start. */
+static void count_cpu(struct recorder *recorder, enum cpu_part part, uint64_t counts[COUNTER_COUNT])
+{
+	static const enum worker_kind for_tables[] = {
+		WORKER_UNWIND_TABLE, WORKER_URGENT_UNWIND_TABLE, WORKER_GO_PROGRAM, WORKER_VERIFY};
+	int64_t all, workers = 0, tables = 0;
+
+	ask_sandbox(recorder);
+	ask_helper(recorder);
+	count_own_cpu(recorder, part);
+	for (enum worker_kind kind = 0; kind < WORKER_KINDS; kind++)
+		workers += worker_cpu_ns(recorder, kind);
+	for (size_t i = 0; i < sizeof(for_tables) / sizeof(*for_tables); i++)
+		tables += worker_cpu_ns(recorder, for_tables[i]);
+	all = recorder->sandbox_cpu.server - recorder->sandbox_before.server + workers +
+	      recorder->helper_cpu_ns + recorder->forked_cpu_ns;
+	for (size_t i = 0; i < CPU_PARTS; i++)
+		all += recorder->own_cpu_ns[i];
+	counts[COUNTER_READER_OVERHEAD_NS] = all;
+	counts[COUNTER_TABLES_CPU_NS] = tables;
+	counts[COUNTER_SYMBOLS_CPU_NS] = workers - tables + recorder->helper_cpu_ns +
+					 recorder->own_cpu_ns[CPU_SYMBOLS] +
+					 recorder->forked_symbols_ns;
+	counts[COUNTER_WRITING_CPU_NS] = recorder->own_cpu_ns[CPU_WRITING] +
+					 recorder->forked_cpu_ns - recorder->forked_symbols_ns;
+}
+
+void recorder_count_cpu(struct recorder *recorder, struct recording *recording, enum cpu_part part)
+{
+	static const enum reader_counter counters[] = {
+		COUNTER_READER_OVERHEAD_NS, COUNTER_TABLES_CPU_NS, COUNTER_SYMBOLS_CPU_NS,
+		COUNTER_WRITING_CPU_NS};
+	uint64_t *counts = recorder->recording.counts, before[COUNTER_COUNT];
+
+	memcpy(before, counts, sizeof(before));
+	count_cpu(recorder, part, counts);
+	for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++) {
+		const uint64_t more = counts[counters[i]] - before[counters[i]];
+
+		recording->counts[counters[i]] += more;
+		recorder->taken.counts[counters[i]] += more;
+	}
 }
 
 static int drain_rings(struct recorder *recorder, struct error *error)
@@ -123,7 +213,7 @@ static void report_progress(struct recorder *recorder, const struct recorder_con
 	if (read_stats(recorder, &error))
 		return;
 	recording->duration_ns = elapsed;
-	recording->counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
+	count_cpu(recorder, CPU_READING, recording->counts);
 	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
 }
 
@@ -193,7 +283,6 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
 	if (err)
 		return err;
-	recorder->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (config->command)
 		err = child_command_release(&recorder->command, config->command[0], error);
 	if (err)
@@ -210,9 +299,9 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	later_err = read_stats(recorder, &later);
 	error_keep_first(&err, error, later_err, &later);
 	add_own_counts(recorder);
-	recording->counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
-	recorder->stopped = true;
 	collector_verify(&recorder->collector, config->sandbox, config->verify_timeout_s);
+	count_cpu(recorder, CPU_READING, recording->counts);
+	recorder->stopped = true;
 	return err;
 }
 
@@ -227,7 +316,7 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 			return err;
 		add_own_counts(recorder);
 		recorder->recording.duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
-		recorder->recording.counts[COUNTER_READER_OVERHEAD_NS] = own_cpu_ns(recorder);
+		count_cpu(recorder, CPU_READING, recorder->recording.counts);
 	}
 	*recording = recorder->recording;
 	return 0;
@@ -297,6 +386,12 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 	if (err)
 		return err;
 	collector_limit_memory(&recorder->collector, config->memory, config->takes_when_full);
+	recorder->sandbox = config->sandbox;
+	recorder->helper = config->helper;
+	if (config->shares_sandbox) {
+		ask_sandbox(recorder);
+		recorder->sandbox_before = recorder->sandbox_cpu;
+	}
 	err = session_open(&recorder->session, error);
 	if (!err)
 		collector_start(&recorder->collector, recorder->session.device,

@@ -14,6 +14,7 @@
 #include "record/child_command.h"
 #include "record/collector.h"
 #include "record/profile_export.h"
+#include "sandbox/fork_server.h"
 #include "session/session.h"
 
 struct error;
@@ -34,6 +35,8 @@ struct recorder_config {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
 						 tables and `save_binaries` */
 	struct table_cache *cache; /* of unwind tables (unwind/table_cache.h); NULL: none */
+	pid_t helper; /* downloads debug files for the symbols; 0: none */
+	bool shares_sandbox; /* it has worked for other recordings before */
 	char **command; /* NULL-terminated; NULL: none */
 	const struct signal_handling *command_signals; /* of the command */
 	/*
@@ -62,11 +65,17 @@ struct recorder {
 	struct recording recording; /* counters, times, rate and cpus are the recorder's */
 	int64_t wake_at; /* CLOCK_MONOTONIC, ns: drains at this time at the latest; 0: no such time
 			  */
-	int64_t forked_cpu_ns; /* set by the caller: CPU time of processes that it forked for files
-				*/
+	/* Set by the caller: CPU time of processes that it forked for files, and of these the time
+	 * for symbols. */
+	int64_t forked_cpu_ns, forked_symbols_ns;
 	/* Private. */
 	void *reserve; /* memory that is not used before sampling has ended */
-	int64_t own_cpu_start; /* ns of CPU time before the recording */
+	const struct sandbox_server *sandbox; /* NULL: none */
+	struct sandbox_cpu sandbox_cpu, sandbox_before; /* now, and before the recording */
+	int64_t sandbox_asked_after; /* CLOCK_MONOTONIC, ns: it did not answer before */
+	pid_t helper;
+	int64_t helper_cpu_ns;
+	int64_t own_cpu_ns[CPU_PARTS]; /* of this process and the openers that it forked */
 	int64_t start; /* CLOCK_MONOTONIC, ns */
 	bool stopped; /* the counters are those of the stop */
 	uint64_t stats[STACKBEAT_S_COUNT]; /* of the module, as they were last read */
@@ -123,6 +132,13 @@ int recorder_peek(struct recorder *recorder, struct window **window, struct reco
 /* Sets `recording` to the times and counters since the start. Returns 0 or a negative errno value.
  */
 int recorder_measure(struct recorder *recorder, struct recording *recording, struct error *error);
+
+/*
+ * Adds to `recording`, of the window that was taken last, the CPU time that this command has used
+ * since then, or since the last call: the next window has it not. The time of this process since
+ * then was for `part`; what other processes work for is known.
+ */
+void recorder_count_cpu(struct recorder *recorder, struct recording *recording, enum cpu_part part);
 
 /* Closes the session, which frees its timers, rings and files; the samples stay. */
 void recorder_close(struct recorder *recorder);

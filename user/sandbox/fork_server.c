@@ -10,13 +10,14 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/fd_passing.h"
@@ -27,6 +28,9 @@
 
 #define WORKERS_MAX 128u
 #define START_TIMEOUT_MS 30000
+/* A request for the CPU time, among those for workers of enum worker_kind. */
+#define REQUEST_CPU ((enum worker_kind)WORKER_KINDS)
+#define CPU_TIMEOUT_MS 5000
 /* A worker that hangs uses less of the time that passes; others get more on any busy machine. */
 #define HANG_PART 1000
 /* The part of that time by which a check is late if the server did not run, either. */
@@ -38,6 +42,7 @@ _Static_assert(WORKER_FDS_MAX + 1 <= PASSED_FDS_MAX, "a lifeline is passed with 
 
 struct worker {
 	pid_t pid;
+	enum worker_kind kind;
 	int lifeline; /* -1: its status was sent when it was killed */
 	bool killed;
 	int64_t cpu_end; /* limit, ns of its CPU clock; INT64_MAX: none */
@@ -58,6 +63,7 @@ struct server {
 	int child_signals; /* signalfd for SIGCHLD */
 	bool has_filter;
 	struct oom_score oom_score;
+	int64_t ended_cpu[WORKER_KINDS]; /* ns, of workers that were reaped */
 	struct worker workers[WORKERS_MAX];
 	size_t count;
 };
@@ -127,7 +133,7 @@ static void start_worker(struct server *server, enum worker_kind kind, const int
 {
 	pid_t parent = getpid(), pid;
 
-	if (!count || server->count == WORKERS_MAX)
+	if (!count || kind >= WORKER_KINDS || server->count == WORKERS_MAX)
 		return;
 	oom_score_set(&server->oom_score, true);
 	pid = fork();
@@ -139,24 +145,10 @@ static void start_worker(struct server *server, enum worker_kind kind, const int
 	/* Below, the caller closes all but the lifeline. */
 	server->workers[server->count++] = (struct worker){
 		.pid = pid,
+		.kind = kind,
 		.lifeline = fds[0],
 		.check_at = INT64_MAX,
 	};
-}
-
-/* Returns false when the parent is gone. */
-static bool handle_request(struct server *server)
-{
-	int fds[PASSED_FDS_MAX];
-	size_t count = PASSED_FDS_MAX, started = server->count;
-	enum worker_kind kind;
-	ssize_t got = receive_fds(server->control, &kind, sizeof(kind), fds, &count);
-
-	if (got == sizeof(kind))
-		start_worker(server, kind, fds, count);
-	for (size_t i = server->count > started; i < count; i++)
-		close(fds[i]);
-	return got > 0;
 }
 
 /* Sends the first status of a worker, and closes its lifeline. */
@@ -172,22 +164,54 @@ static void send_status(struct worker *worker, int status)
 static void reap_workers(struct server *server)
 {
 	struct signalfd_siginfo info;
+	struct rusage usage;
 	int status;
 	pid_t pid;
 
 	while (read(server->child_signals, &info, sizeof(info)) == sizeof(info))
 		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
 		for (size_t i = 0; i < server->count; i++) {
 			struct worker *worker = &server->workers[i];
 
 			if (worker->pid != pid)
 				continue;
+			server->ended_cpu[worker->kind] += cpu_time_of_usage(&usage);
 			send_status(worker, status);
 			*worker = server->workers[--server->count];
 			break;
 		}
 	}
+}
+
+static void answer_cpu(struct server *server, int socket)
+{
+	struct sandbox_cpu cpu = {.server = now_ns(CLOCK_PROCESS_CPUTIME_ID)};
+
+	/* The clock of a worker that has ended may be gone. */
+	reap_workers(server);
+	memcpy(cpu.workers, server->ended_cpu, sizeof(cpu.workers));
+	for (size_t i = 0; i < server->count; i++)
+		cpu.workers[server->workers[i].kind] +=
+			MAX(cpu_time_of_process(server->workers[i].pid), 0);
+	send_fd(socket, &cpu, sizeof(cpu), -1);
+}
+
+/* Returns false when the parent is gone. */
+static bool handle_request(struct server *server)
+{
+	int fds[PASSED_FDS_MAX];
+	size_t count = PASSED_FDS_MAX, started = server->count;
+	enum worker_kind kind;
+	ssize_t got = receive_fds(server->control, &kind, sizeof(kind), fds, &count);
+
+	if (got == sizeof(kind) && kind == REQUEST_CPU && count)
+		answer_cpu(server, fds[0]);
+	else if (got == sizeof(kind))
+		start_worker(server, kind, fds, count);
+	for (size_t i = server->count > started; i < count; i++)
+		close(fds[i]);
+	return got > 0;
 }
 
 static void kill_worker(struct worker *worker)
@@ -215,17 +239,6 @@ static void kill_at_limit(struct worker *worker, int signal_status)
 	kill_worker(worker);
 }
 
-/* Returns the nanoseconds of CPU time that a worker has used; -1: unknown. */
-static int64_t cpu_time(const struct worker *worker)
-{
-	struct timespec time;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(worker->pid, &clock) || clock_gettime(clock, &time))
-		return -1;
-	return time_ns(time);
-}
-
 static void begin_window(struct worker *worker, int64_t cpu, int64_t now)
 {
 	worker->window_end = now + worker->hang_ns;
@@ -242,7 +255,7 @@ static void schedule_check(struct worker *worker, int64_t cpu, int64_t now)
 /* Handles new limits, or the end of the lifeline. */
 static void handle_lifeline(struct worker *worker)
 {
-	int64_t cpu = cpu_time(worker), now = now_ns(CLOCK_MONOTONIC);
+	int64_t cpu = cpu_time_of_process(worker->pid), now = now_ns(CLOCK_MONOTONIC);
 	struct limits limits;
 	int fd = -1;
 	ssize_t got = receive_fd(worker->lifeline, &limits, sizeof(limits), &fd);
@@ -265,7 +278,7 @@ static void check_limits(struct worker *worker, int64_t now)
 
 	if (now < worker->check_at)
 		return;
-	cpu = cpu_time(worker);
+	cpu = cpu_time_of_process(worker->pid);
 	if (cpu >= worker->cpu_end) {
 		kill_at_limit(worker, SIGXCPU);
 		return;
@@ -422,6 +435,30 @@ void sandbox_worker_limit(int lifeline, int64_t cpu_ns, int64_t hang_ns)
 
 	/* Where there is no room, limits that the server has not read yet are as new. */
 	send(lifeline, &limits, sizeof(limits), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int sandbox_server_cpu(const struct sandbox_server *server, struct sandbox_cpu *cpu)
+{
+	const enum worker_kind request = REQUEST_CPU;
+	struct pollfd answer = {.events = POLLIN};
+	struct pollfd room = {.fd = server->socket, .events = POLLOUT};
+	int ends[2], fd = -1, err;
+
+	/* A server that is stopped leaves requests in the socket: the next one must not wait for
+	 * room. */
+	if (poll(&room, 1, 0) != 1)
+		return -EAGAIN;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	err = send_fds(server->socket, &request, sizeof(request), ends + 1, 1);
+	close(ends[1]);
+	answer.fd = ends[0];
+	if (!err && TEMP_FAILURE_RETRY(poll(&answer, 1, CPU_TIMEOUT_MS)) != 1)
+		err = -ETIMEDOUT;
+	if (!err && receive_fd(ends[0], cpu, sizeof(*cpu), &fd) != sizeof(*cpu))
+		err = -EPIPE;
+	close(ends[0]);
+	return err;
 }
 
 static bool is_killed_by(int status, int number)

@@ -49,6 +49,14 @@ enum worker_kind {
 	WORKER_GO_PROGRAM, /* unwind/go_program.h */
 };
 
+#define WORKER_KINDS (WORKER_GO_PROGRAM + 1)
+
+/* CPU time in ns since the start of a server, see sandbox_server_cpu(). */
+struct sandbox_cpu {
+	int64_t server;
+	int64_t workers[WORKER_KINDS]; /* by enum worker_kind, also of those that have ended */
+};
+
 /* The work of a worker, which exits when the function returns. */
 typedef void worker_function(enum worker_kind kind, const int fds[], size_t count);
 
@@ -64,6 +72,12 @@ struct sandbox_server {
  */
 int sandbox_server_start(struct sandbox_server *server, worker_function *work, struct error *error);
 void sandbox_server_stop(struct sandbox_server *server);
+
+/*
+ * Asks the server for the CPU time of its processes, and waits for the answer. Returns 0 or a
+ * negative errno value: -EPIPE if the server has died.
+ */
+int sandbox_server_cpu(const struct sandbox_server *server, struct sandbox_cpu *cpu);
 
 /*
  * Starts a worker, which gets copies of `count` fds, WORKER_FDS_MAX at most, and runs `work` of the

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "sandbox/fd_passing.h"
 #include "serve/access.h"
@@ -583,6 +584,7 @@ static enum MHD_Result queue_metrics(struct http *http, struct MHD_Connection *c
 
 	if (!out)
 		return MHD_NO;
+	http->metrics.cpu_ns = (uint64_t)(http->config->cpu_before_ns + cpu_time_own());
 	print_metrics(&http->metrics, out);
 	if (!fclose(out))
 		result = queue_bytes(http, connection, MHD_HTTP_OK, text, size,

@@ -39,6 +39,7 @@ struct http_config {
 	struct store_config store;
 	uint32_t rate; /* Hz, of the continuous session */
 	uint32_t restarts; /* servers of this session that have crashed before */
+	int64_t cpu_before_ns; /* CPU time of them, and of the process that starts them */
 	const char *cmdline; /* arguments, each with a NUL */
 	size_t cmdline_size;
 	void (*message)(const char *text); /* of a problem */

@@ -30,8 +30,9 @@ static void print_seconds(FILE *out, const char *name, const char *label, uint64
 		ns / 1000000000, ns % 1000000000);
 }
 
-static void print_sampling(const struct sampler_counters *counters, FILE *out)
+static void print_sampling(const struct metrics *metrics, FILE *out)
 {
+	const struct sampler_counters *counters = &metrics->sampler;
 	uint64_t complete = counters->samples;
 
 	print_one(out, "samples_total", "counter", "Samples in slices that were symbolized.",
@@ -68,11 +69,11 @@ static void print_sampling(const struct sampler_counters *counters, FILE *out)
 		  counters->rate);
 	print_one(out, "cpus", "gauge", "CPUs that were online at the start.", counters->cpus);
 	print_head(out, "overhead_seconds_total", "counter",
-		   "CPU time of the module, and of the processes that read and symbolize.");
-	print_seconds(out, "overhead_seconds_total", "kernel",
-		      counters_kernel_overhead_ns(counters->session));
-	print_seconds(out, "overhead_seconds_total", "reader",
-		      counters->session[COUNTER_READER_OVERHEAD_NS]);
+		   "CPU time of the module and of all processes of stackbeat, by what it is for.");
+	for (enum cpu_part part = 0; part < CPU_PARTS; part++)
+		print_seconds(out, "overhead_seconds_total", cpu_part_name(part),
+			      counters_cpu_ns(counters->session, part));
+	print_seconds(out, "overhead_seconds_total", "http", metrics->cpu_ns);
 }
 
 static void print_store(const struct metrics *metrics, FILE *out)
@@ -103,7 +104,7 @@ void print_metrics(const struct metrics *metrics, FILE *out)
 {
 	print_head(out, "build_info", "gauge", "Version of stackbeat.");
 	fputs("stackbeat_build_info{version=\"" STACKBEAT_VERSION "\"} 1\n", out);
-	print_sampling(&metrics->sampler, out);
+	print_sampling(metrics, out);
 	print_store(metrics, out);
 	print_head(out, "resident_memory_bytes", "gauge", "Resident memory, by process.");
 	print_labelled(out, "resident_memory_bytes", "process", "sampler",

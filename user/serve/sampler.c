@@ -18,8 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/kernel_symbols.h"
 #include "lib/clock.h"
+#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -35,6 +37,7 @@
 #include "serve/sum.h"
 #include "session/session.h"
 #include "symbolize/symbol_cache.h"
+#include "symbolize/symbolize_options.h"
 
 #define EXPORTS_MAX 6u /* processes at a time, for slices */
 #define RECORDINGS_MAX 2u /* processes at a time, for sessions of their own */
@@ -62,6 +65,7 @@ struct export_result {
 	char error[160];
 	uint64_t samples;
 	int64_t start_ns, duration_ns;
+	int64_t symbols_ns; /* its CPU time until all samples had symbols */
 	struct truncation_counts counts;
 };
 
@@ -244,8 +248,14 @@ static void make_window(const struct sampler *sampler, struct profile *profile,
 	result->is_window = !err;
 }
 
+static void note_symbols(void *arg)
+{
+	((struct export_result *)arg)->symbols_ns = cpu_time_own();
+}
+
 static void write_profile(const struct sampler *sampler, struct recorder *recorder,
-			  struct window *window, struct recording *recording, struct export *export)
+			  struct window *window, struct recording *recording, struct export *export,
+			  bool is_forked)
 {
 	struct export_result *result = export->result;
 	struct error error = {""}, warning, missing;
@@ -253,6 +263,11 @@ static void write_profile(const struct sampler *sampler, struct recorder *record
 	recording->sandbox = sampler->config->sandbox;
 	recording->symbolize = sampler->config->symbolize;
 	recording->reads_kernel = &result->reads_kernel;
+	/* Without a process of its own, it is counted as reading. */
+	if (is_forked) {
+		recording->symbolized = note_symbols;
+		recording->symbolized_arg = result;
+	}
 	result->start_ns = recording->start_ns;
 	result->duration_ns = recording->duration_ns;
 	result->samples = window->samples;
@@ -345,13 +360,13 @@ static bool cut_slice(struct sampler *sampler)
 	if (window.samples && !export->pid) {
 		die_with_parent(parent);
 		leave_session(sampler);
-		write_profile(sampler, &sampler->recorder, &window, &recording, export);
+		write_profile(sampler, &sampler->recorder, &window, &recording, export, true);
 		_exit(0);
 	}
 	/* Without a process, it is written here: the rings wait. */
 	if (export->pid < 0) {
 		export->pid = 0;
-		write_profile(sampler, &sampler->recorder, &window, &recording, export);
+		write_profile(sampler, &sampler->recorder, &window, &recording, export, false);
 	} else if (!export->pid) {
 		export->result->done = true;
 	}
@@ -403,12 +418,6 @@ static bool deliver(struct sampler *sampler, struct export *export)
 	return true;
 }
 
-static int64_t cpu_ns(const struct rusage *usage)
-{
-	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
-	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
-}
-
 static void reap_exports(struct sampler *sampler, bool waits)
 {
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
@@ -419,7 +428,8 @@ static void reap_exports(struct sampler *sampler, bool waits)
 			continue;
 		if (export->pid &&
 		    wait4(export->pid, NULL, waits ? 0 : WNOHANG, &usage) == export->pid) {
-			sampler->recorder.forked_cpu_ns += cpu_ns(&usage);
+			sampler->recorder.forked_cpu_ns += cpu_time_of_usage(&usage);
+			sampler->recorder.forked_symbols_ns += export->result->symbols_ns;
 			export->pid = 0;
 		}
 		if (!export->pid && deliver(sampler, export))
@@ -445,6 +455,7 @@ static void record_once(struct sampler *sampler, const struct ask *ask, struct e
 		.labels = sampler->config->labels,
 		.memory = sampler->config->memory,
 		.sandbox = sampler->config->sandbox,
+		.shares_sandbox = true,
 		.wake_fd = -1,
 		.stop_requested = never,
 		.warning = sampler->config->warning,
@@ -471,7 +482,7 @@ static void record_once(struct sampler *sampler, const struct ask *ask, struct e
 	if (!err)
 		err = recorder_take(recorder, &window, &recording, &error);
 	if (!err) {
-		write_profile(sampler, recorder, &window, &recording, export);
+		write_profile(sampler, recorder, &window, &recording, export, true);
 		return;
 	}
 	export->result->err = err;
@@ -666,6 +677,9 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		.takes_when_full = true,
 		.sandbox = config->sandbox,
 		.cache = config->cache,
+		.helper = config->symbolize && config->symbolize->debuginfod
+				  ? config->symbolize->debuginfod->pid
+				  : 0,
 		.stop_requested = stop_requested,
 		.drained = drained,
 		.warning = config->warning,

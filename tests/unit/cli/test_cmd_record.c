@@ -58,6 +58,7 @@ static struct shared {
 	unsigned int exports;
 	int nice;
 	bool is_child, session_is_closed, files_are_forked;
+	unsigned int counted; /* bits of enum cpu_part */
 } * shared;
 
 static pid_t test_pid;
@@ -243,6 +244,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 	shared->exports++;
 	shared->is_child = getpid() != test_pid;
 	shared->nice = getpriority(PRIO_PROCESS, 0);
+	if (recording->symbolized)
+		recording->symbolized(recording->symbolized_arg);
 	assert_int_equal(!recording->symbolize, fake.no_symbolize);
 	snprintf(fake.ended_by, sizeof(fake.ended_by), "%s",
 		 recording->ended_by ? recording->ended_by : "");
@@ -255,6 +258,18 @@ double recording_overhead_percent(const struct recording *recording)
 {
 	(void)recording;
 	return 1.5;
+}
+
+double recording_overhead_seconds(const struct recording *recording)
+{
+	(void)recording;
+	return 0.25;
+}
+
+void recorder_count_cpu(struct recorder *recorder, struct recording *recording, enum cpu_part part)
+{
+	(void)recorder, (void)recording;
+	shared->counted |= 1u << part;
 }
 
 void verification_result(const struct verification *verification,
@@ -370,6 +385,7 @@ static void profile_is_written_with_a_summary(void **state)
 	assert_int_equal(fake.frees, 1);
 	assert_int_equal(fake.stops, 1);
 	assert_false(shared->is_child);
+	assert_int_equal(shared->counted, 1u << CPU_SYMBOLS | 1u << CPU_WRITING);
 	assert_string_equal(fake.ended_by, "");
 	snprintf(expected, sizeof(expected), "stackbeat record -a -o %s", in_sandbox("p"));
 	assert_string_equal(fake.command_line, expected);
@@ -739,11 +755,14 @@ static void files_are_written_when_they_are_due(void **state)
 
 static void write_one(void)
 {
+	shared->counted = 0;
 	fake.recorder->start = now_ns(CLOCK_MONOTONIC);
 	drain();
 	request_file();
 	await_file();
 	assert_true(shared->is_child);
+	/* Its CPU time is known when it has ended. */
+	assert_int_equal(shared->counted, 0);
 	assert_int_equal(shared->nice, MIN(getpriority(PRIO_PROCESS, 0) + 5, 19));
 	fake.is_empty = true;
 	request_file();

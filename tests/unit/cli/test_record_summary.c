@@ -62,7 +62,30 @@ static void summary_names_only_what_happened(void **state)
 	window.samples = 0;
 	recording.duration_ns = 0;
 	expect_summary("stackbeat: 0 samples in 0.0 s, 0 lost, 0 truncated; 0.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.00 % of 4 CPUs\n");
+		       "a.pb.gz, 12.3 kB; overhead 0.050 s of CPU time\n");
+	recording.duration_ns = 999999999;
+	expect_summary("stackbeat: 0 samples in 1.0 s, 0 lost, 0 truncated; 0.0 % complete; "
+		       "a.pb.gz, 12.3 kB; overhead 0.050 s of CPU time\n");
+}
+
+static void parts_add_up_to_all_cpu_time(void **state)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(out);
+	recording.counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = 1000000;
+	recording.counts[COUNTER_TABLES_CPU_NS] = 4000000;
+	recording.counts[COUNTER_SYMBOLS_CPU_NS] = 5000000;
+	recording.counts[COUNTER_WRITING_CPU_NS] = 6000000;
+	print_record_cpu(&recording, out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "stackbeat: overhead 0.051 s of CPU time: sampling 0.020 s, "
+				  "mappings 0.001 s, unwind tables 0.004 s, reading 0.015 s, "
+				  "symbols 0.005 s, writing 0.006 s\n");
+	free(text);
 }
 
 static void losses_and_truncations_have_their_causes(void **state)
@@ -270,6 +293,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(summary_names_only_what_happened),
+		TEST(parts_add_up_to_all_cpu_time),
 		TEST(losses_and_truncations_have_their_causes),
 		TEST(callers_have_shares),
 		TEST(everything_incomplete_is_named),

@@ -727,6 +727,12 @@ static void frames_above_a_root_are_dropped(void **state)
 	profile_free(profile);
 }
 
+/* As the CPU time of symbols that was used until the comments are made. */
+static void add_symbols(void *arg)
+{
+	((struct recording *)arg)->counts[COUNTER_SYMBOLS_CPU_NS] += 2;
+}
+
 static void comments_have_all_counters(void **state)
 {
 	struct fixture *fixture = *state;
@@ -763,7 +769,14 @@ static void comments_have_all_counters(void **state)
 	recording->counts[STACKBEAT_S_KERNEL_STACKS_DIFFERENT] = 40;
 	recording->unknown_go = 99;
 	recording->counts[STACKBEAT_S_OVERHEAD_NS] = 12345678;
-	recording->counts[COUNTER_READER_OVERHEAD_NS] = 37654322;
+	recording->counts[STACKBEAT_S_WORKER_OVERHEAD_NS] = 1000;
+	recording->counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = 100;
+	recording->counts[COUNTER_READER_OVERHEAD_NS] = 37653222;
+	recording->counts[COUNTER_TABLES_CPU_NS] = 5000000;
+	recording->counts[COUNTER_SYMBOLS_CPU_NS] = 6000000;
+	recording->counts[COUNTER_WRITING_CPU_NS] = 7000000;
+	recording->symbolized = add_symbols;
+	recording->symbolized_arg = recording;
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
 	add_sample(fixture);
@@ -784,8 +797,11 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "missed ticks: 3"));
 	assert_true(has_comment(profile, "ticks without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
-	assert_true(has_comment(profile, "overhead: 12345678 ns in the kernel, 37654322 ns in the "
+	assert_true(has_comment(profile, "overhead: 12346778 ns in the kernel, 37653222 ns in the "
 					 "reader, 0.500 % of the machine"));
+	assert_true(has_comment(profile, "overhead by part: sampling 12345678 ns, mappings 1100 "
+					 "ns, unwind tables 5000000 ns, reading 19653220 ns, "
+					 "symbols 6000002 ns, writing 7000000 ns"));
 	assert_true(has_comment(
 		profile, "address spaces: 21; samples without an address space 6, address spaces "
 			 "not read 5, mapping "
@@ -795,14 +811,15 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));
 	assert_true(has_comment(
-		profile, "unwinding: copies of stacks lost 38, kernel stacks that differed 40, "
-			 "unwind tables compiled 31, unwind tables from the cache 39, files without "
-			 "call frame information 32, files without an unwind table 33, "
-			 "unwind tables refused 34, ranges of code not supported 35, copies of "
-			 "stacks used 36, copies of stacks not used 37"));
+		profile,
+		"unwinding: copies of stacks lost 38, kernel stacks that differed 40, "
+		"unwind tables compiled 31, unwind tables from the cache 39, files without "
+		"call frame information 32, files without an unwind table 33, "
+		"unwind tables refused 34, ranges of code not supported 35, copies of "
+		"stacks used 36, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
 					 "goroutines are read as those of Go 1.27"));
-	assert_int_equal(profile->comments.count, 15);
+	assert_int_equal(profile->comments.count, 16);
 	profile_free(profile);
 }
 

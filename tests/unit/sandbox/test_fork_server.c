@@ -247,6 +247,42 @@ static void test_status_is_reported(void **state)
 	as_each_user(status_is_reported);
 }
 
+static void check_cpu_is_counted(void)
+{
+	struct sandbox_server server;
+	struct sandbox_cpu live, ended;
+	int ends[2], lifeline, status;
+
+	start(&server);
+	CHECK(!sandbox_server_cpu(&server, &live));
+	CHECK(live.server > 0 && !live.workers[WORKER_DEMANGLE]);
+	CHECK(!pipe2(ends, O_CLOEXEC));
+	lifeline = sandbox_worker_start(&server, WORKER_DEMANGLE, ends, 2);
+	CHECK(lifeline >= 0);
+	while (!live.workers[WORKER_DEMANGLE])
+		CHECK(!sandbox_server_cpu(&server, &live));
+	sandbox_worker_kill(lifeline);
+	status = wait_for_exit(lifeline);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	CHECK(!sandbox_server_cpu(&server, &ended));
+	/* The time of a worker that was reaped is rounded to microseconds. */
+	CHECK(ended.workers[WORKER_DEMANGLE] >= live.workers[WORKER_DEMANGLE] - 2000);
+	CHECK(ended.workers[WORKER_DEMANGLE] > 0 && ended.server >= live.server);
+	for (enum worker_kind kind = 0; kind < WORKER_KINDS; kind++)
+		CHECK(kind == WORKER_DEMANGLE || !ended.workers[kind]);
+	close(ends[0]);
+	close(ends[1]);
+	sandbox_server_stop(&server);
+	CHECK(sandbox_server_cpu(&server, &ended) < 0);
+}
+
+/* Also of workers that have ended. */
+static void test_cpu_time_is_counted_by_kind(void **state)
+{
+	(void)state;
+	as_each_user(check_cpu_is_counted);
+}
+
 /* Returns the nice value of a worker, the only one of its server. */
 static int priority_of(enum worker_kind kind)
 {
@@ -1068,6 +1104,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_has_no_rights),
 		cmocka_unit_test(test_status_is_reported),
+		cmocka_unit_test(test_cpu_time_is_counted_by_kind),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_incomplete_sandbox_is_refused),
 		cmocka_unit_test(test_server_is_stopped_once),

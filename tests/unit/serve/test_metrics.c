@@ -35,9 +35,13 @@ static void values_are_those_of_the_counters(void **state)
 			    .session[STACKBEAT_S_LOST_FULL] = 2,
 			    .session[STACKBEAT_S_WORKER_OVERHEAD_NS] = 1500000000,
 			    .session[STACKBEAT_S_MMAP_EVENTS_LOST] = 8,
+			    .session[COUNTER_READER_OVERHEAD_NS] = 3000000000,
+			    .session[COUNTER_TABLES_CPU_NS] = 1000000000,
+			    .session[COUNTER_WRITING_CPU_NS] = 500000000,
 			    .resident_bytes = 4096},
 		.store = {.removed_full = 3},
 		.windows = 5,
+		.cpu_ns = 20000000,
 	};
 	char *text;
 
@@ -49,7 +53,11 @@ static void values_are_those_of_the_counters(void **state)
 	assert_line(text, "stackbeat_samples_lost_total{cause=\"ring full\"} 2");
 	assert_line(text, "stackbeat_samples_truncated_total{cause=\"kernel\"} 7");
 	assert_line(text, "stackbeat_incomplete_total{kind=\"mapping events lost\"} 8");
-	assert_line(text, "stackbeat_overhead_seconds_total{part=\"kernel\"} 1.500000000");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"mappings\"} 1.500000000");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"unwind tables\"} 1.000000000");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"reading\"} 1.500000000");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"writing\"} 0.500000000");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"http\"} 0.020000000");
 	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
 	assert_line(text, "stackbeat_windows 5");
 	assert_line(text, "stackbeat_resident_memory_bytes{process=\"sampler\"} 4096");

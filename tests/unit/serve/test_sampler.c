@@ -250,6 +250,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 	} else {
 		fake.exports++;
 	}
+	if (recording->symbolized)
+		recording->symbolized(recording->symbolized_arg);
 	exporter->symbolize = recording->symbolize;
 	exporter->kallsyms = recording->kallsyms;
 	exporter->cache = recording->cache;
@@ -618,6 +620,7 @@ static void answer_cuts(void)
 	await_and_drain();
 	expect_slice(2);
 	assert_int_equal(recorder->forked_cpu_ns, 2 * CPU_NS);
+	assert_true(recorder->forked_symbols_ns > 0);
 	sums = counters();
 	assert_int_equal(sums.samples, 20);
 	for (unsigned int i = 0; i < TRUNCATED_COUNT; i++)
