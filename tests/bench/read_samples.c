@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * read_samples STACKS DEPTH SAMPLES [LIFETIME]: passes SAMPLES records of STACKS different stacks
- * of DEPTH user frames through the reader, as the kernel writes them to the rings of two CPUs. Each
- * record has a random one of the stacks, and one of four threads. After LIFETIME samples, the
- * process ends, and another one begins: its stacks are folded into the window. Prints the number of
- * stacks found.
+ * read_samples STACKS DEPTH PROCESSES SAMPLES: passes SAMPLES records of STACKS different stacks of
+ * DEPTH user frames in three files through the reader, as the kernel writes them to the rings of
+ * two CPUs. Each record has a random one of the stacks, and one of four threads. PROCESSES
+ * processes run one after the other; the reader notices the end of all but the last one, and folds
+ * their stacks. Prints the number of stacks found.
  *
  * For tests/bench/reader, which counts the instructions of drain().
  */
@@ -15,7 +15,6 @@
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "record/sample_queue.h"
-#include "record/stack.h"
 #include "record/stack_table.h"
 #include "record/window.h"
 #include "sample.h"
@@ -23,11 +22,11 @@
 
 #define CPUS 2
 #define RING_SIZE STACKBEAT_RING_SIZE_DEFAULT
-/* No process has this ID or a higher one: the first one has ended when another one begins. */
-#define PROCESS 5000000u
-#define SPACE 7u
+/* Above all process IDs of the kernel: no process with it is alive. */
+#define FIRST_PROCESS 5000000u
 #define CODE UINT64_C(0x555555554000)
 #define CODE_SIZE UINT64_C(0x10000)
+#define FILES 3u
 /* Stacks that differ only in their leaf. */
 #define LEAVES 10
 
@@ -45,9 +44,8 @@ struct reader {
 	struct stack_table *stacks;
 	struct sample_queue *queue;
 	struct window window;
-	struct labels labels;
-	uint64_t file;
-	uint32_t processes; /* that have ended */
+	uint64_t file_ids[FILES];
+	uint32_t process; /* the one that runs */
 };
 
 static uint64_t next_random(void)
@@ -62,28 +60,17 @@ static uint64_t next_random(void)
 
 static int fold(const struct stack *stack, void *arg)
 {
-	struct reader *reader = arg;
+	static const struct labels labels = {.chosen = LABELS_DEFAULT};
 
-	return window_add(&reader->window, &reader->labels, stack);
-}
-
-static void start_process(struct reader *reader)
-{
-	const uint64_t space = SPACE + reader->processes;
-
-	fake_space(reader->spaces, space, PROCESS + reader->processes, 1, "stacks");
-	fake_mapping(reader->spaces, space, 1, STACKBEAT_MAPPING_MAIN_BINARY, CODE,
-		     CODE + CODE_SIZE, reader->file, 0);
-	if (address_space_advance(address_spaces_get(reader->spaces, space, 0), 1))
-		abort();
+	return window_add(&((struct reader *)arg)->window, &labels, stack);
 }
 
 static void init(struct reader *reader)
 {
 	const struct file_source source = fake_source(&reader->files);
+	static const char *const paths[FILES] = {"/proc/self/exe", "/bin/sh", "/bin/true"};
 	struct error error;
 
-	reader->labels.chosen = LABELS_DEFAULT;
 	reader->mapped = mapped_files_new("", &source, &error);
 	mapped_files_skip_symbols(reader->mapped);
 	reader->spaces = address_spaces_new("", reader->mapped, &error);
@@ -91,34 +78,54 @@ static void init(struct reader *reader)
 	reader->queue = sample_queue_new(reader->spaces, reader->stacks);
 	if (!reader->queue || window_init(&reader->window, reader->mapped))
 		abort();
-	reader->file = fake_file(reader->mapped, &reader->files, "/proc/self/exe");
-	start_process(reader);
+	for (unsigned int i = 0; i < FILES; i++)
+		reader->file_ids[i] = fake_file(reader->mapped, &reader->files, paths[i]);
+}
+
+static uint64_t code_of(unsigned int file)
+{
+	return CODE + file * 2 * CODE_SIZE;
+}
+
+/* Its address space has the number of the process. */
+static void start_process(struct reader *reader, uint32_t process)
+{
+	reader->process = process;
+	fake_space(reader->spaces, process, process, 1, "stacks");
+	for (unsigned int i = 0; i < FILES; i++)
+		fake_mapping(reader->spaces, process, 1, i ? 0 : STACKBEAT_MAPPING_MAIN_BINARY,
+			     code_of(i), code_of(i) + CODE_SIZE, reader->file_ids[i], 0);
+	if (address_space_advance(address_spaces_get(reader->spaces, process, 0), 1))
+		abort();
 }
 
 static void clear(struct reader *reader)
 {
-	window_clear(&reader->window);
 	sample_queue_free(reader->queue);
 	stack_table_free(reader->stacks);
+	window_clear(&reader->window);
 	address_spaces_free(reader->spaces);
 	mapped_files_free(reader->mapped);
 	fake_clear(&reader->files);
 }
 
-/* Makes a sample of a stack: a path of calls by the bits of its number, with one of LEAVES leaves.
+/*
+ * Makes a sample of a stack: a path of calls by the bits of its number, with one of LEAVES leaves.
+ * A third of the frames is in each file.
  */
-static void make_sample(union any_sample *any, uint32_t process, uint64_t stack, uint32_t depth)
+static void make_sample(const struct reader *reader, union any_sample *any, uint64_t stack,
+			uint32_t depth)
 {
-	struct stackbeat_sample *sample = sample_begin(any, PROCESS + process, "stacks");
+	struct stackbeat_sample *sample = sample_begin(any, reader->process, "stacks");
 	uint64_t path = stack / LEAVES;
 
-	sample->address_space = SPACE + process;
+	sample->address_space = reader->process;
 	sample->generation = 1;
-	sample->tid = PROCESS + process + (uint32_t)(next_random() % 4);
+	sample->tid = reader->process + (uint32_t)(next_random() % 4);
 	sample->weight = 250000;
-	sample_user(sample, CODE + 0x1000 + stack % LEAVES * 4);
+	sample_user(sample, code_of(0) + 0x1000 + stack % LEAVES * 4);
 	for (uint32_t i = 1; i < depth; i++, path >>= 1)
-		sample_user(sample, CODE + (path & 1 ? 0x2345 : 0x3456));
+		sample_user(sample, code_of(i * FILES / depth) + i * 64 + (path & 1 ? 5 : 37));
 	for (uint32_t i = 0; i < depth; i++)
 		sample->hash = (sample->hash << 7 | sample->hash >> 57) + sample->frames[i];
 }
@@ -141,8 +148,8 @@ static bool write_sample(struct ring *ring, const struct stackbeat_sample *sampl
 	return ring->head - ring->tail < RING_SIZE / 2;
 }
 
-/* As collector_drain() does. */
-static __attribute__((noinline)) void drain(struct reader *reader, uint64_t now, bool check_alive)
+/* As collector_drain() does. `ends`: processes may have ended. */
+static __attribute__((noinline)) void drain(struct reader *reader, uint64_t now, bool ends)
 {
 	struct error error;
 
@@ -155,7 +162,7 @@ static __attribute__((noinline)) void drain(struct reader *reader, uint64_t now,
 			abort();
 	}
 	if (sample_queue_flush(reader->queue, now) ||
-	    address_spaces_collect_garbage(reader->spaces, now, now, check_alive))
+	    address_spaces_collect_garbage(reader->spaces, now, now, ends))
 		abort();
 	stack_table_sweep(reader->stacks);
 }
@@ -176,32 +183,34 @@ int main(int argc, char **argv)
 {
 	static struct reader reader;
 	static union any_sample any;
-	uint64_t stacks, depth, samples, lifetime;
-	bool ends;
+	uint64_t stacks, depth, samples, processes;
 
-	if (argc != 4 && argc != 5) {
-		fprintf(stderr, "usage: read_samples STACKS DEPTH SAMPLES [LIFETIME]\n");
+	if (argc != 5) {
+		fprintf(stderr, "usage: read_samples STACKS DEPTH PROCESSES SAMPLES\n");
 		return 2;
 	}
 	stacks = number(argv[1]);
 	depth = number(argv[2]);
-	samples = number(argv[3]);
-	lifetime = argc > 4 ? number(argv[4]) : samples + 1;
-	if (depth > STACKBEAT_USER_FRAMES_MAX)
+	processes = number(argv[3]);
+	samples = number(argv[4]);
+	if (depth > STACKBEAT_USER_FRAMES_MAX || processes > samples)
 		return 2;
 	init(&reader);
 	for (uint64_t i = 1; i <= samples; i++) {
 		uint32_t cpu = (uint32_t)(next_random() % CPUS);
+		uint32_t process = FIRST_PROCESS + (uint32_t)(i * processes / (samples + 1));
 
-		make_sample(&any, reader.processes, next_random() % stacks, (uint32_t)depth);
+		if (process != reader.process) {
+			/* Twice: an end that is noticed once is acted on at the next drain. */
+			drain(&reader, i * any.sample.weight, processes > 1);
+			drain(&reader, i * any.sample.weight + 1, false);
+			start_process(&reader, process);
+		}
+		make_sample(&reader, &any, next_random() % stacks, (uint32_t)depth);
 		any.sample.cpu = cpu;
 		any.sample.time = i * any.sample.weight;
-		ends = i % lifetime == 0;
-		if (!write_sample(&rings[cpu], &any.sample) || i == samples || ends)
-			drain(&reader, any.sample.time, ends);
-		reader.processes += ends;
-		if (ends)
-			start_process(&reader);
+		if (!write_sample(&rings[cpu], &any.sample) || i == samples)
+			drain(&reader, any.sample.time, false);
 	}
 	if (stack_table_totals(reader.stacks)->samples != samples)
 		abort();

@@ -329,13 +329,13 @@ def settle(profiler=None):
         time.sleep(0.1)
 
 
-def measure(profiler, *command):
+def measure(profiler, *command, ends=False):
     """work() in an idle guest, with a program that the profiler has profiled before."""
-    if profiler.process and command[0] not in profiler.met:
+    if profiler.process and (ends or command[0] not in profiler.met):
         work(profiler, *command)
         profiler.met.add(command[0])
     settle(profiler)
-    return work(profiler, *command)
+    return work(profiler, *command, ends=ends)
 
 
 @contextlib.contextmanager
@@ -355,8 +355,9 @@ def program(*command):
         yield do_work
 
 
-def work(profiler, *command):
-    """Lets a program work once: see program().
+def work(profiler, *command, ends=False):
+    """Lets a program work once: see program(). With `ends`, the window also has what a reader does about
+    processes that have ended, a second and more after their end.
 
     Returns the `ticks` (of the TSC) of its work, as it prints them (for a shell: the busy time of the
     window), and the number of its `samples`: with fixed intervals computed from the ticks, else the
@@ -367,6 +368,8 @@ def work(profiler, *command):
         settle(profiler)
         window = Window(profiler)
         answer = do_work()
+        if ends:
+            settle(profiler)
         seen = window.end()
     seen["ticks"] = answer.get("ticks", seen["busy"])
     if profiler.fixed:
