@@ -274,7 +274,7 @@ static inline const struct sb_unwind_maps *sb_space_maps(const struct sb_space_c
 	if (!space)
 		return NULL;
 	maps = rcu_dereference_sched(spaces->unwind_spaces.slots[space - spaces->table]);
-	if (!maps || maps->id != id || maps->generation != generation)
+	if (!maps || maps->id != id || READ_ONCE(maps->generation) != generation)
 		return NULL;
 	if (!READ_ONCE(maps->used))
 		WRITE_ONCE(maps->used, true);

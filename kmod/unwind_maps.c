@@ -203,11 +203,42 @@ static void sb_unwind_maps_add_part(struct sb_unwind_maps *maps, const struct sb
 	sb_unwind_maps_add(maps, &part);
 }
 
+/* Returns the index of the first mapping that ends after an address, or the number of mappings. */
+static u32 sb_unwind_maps_search(const struct sb_unwind_maps *maps, u64 address)
+{
+	u32 low = 0, high = maps->count, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (maps->items[middle].end > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/*
+ * Whether walks find the same in the range of `map` before and after it replaces a part of `item`. Where
+ * the bias is to be found later, it is found for the start of the item.
+ */
+static bool sb_unwind_map_covers(const struct sb_unwind_map *item, const struct sb_unwind_map *map)
+{
+	if (map->start < item->start || map->end > item->end || map->object != item->object ||
+	    map->vdso != item->vdso || map->uprobes != item->uprobes)
+		return false;
+	/* Without an object, stacks are walked by frame pointers, whatever the offset. */
+	return !map->object ||
+	       (map->offset - item->offset == map->start - item->start &&
+		map->biased == item->biased && map->bias == item->bias &&
+		(map->biased || map->start == item->start));
+}
+
 int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
 			 const struct sb_unwind_map *map,
 			 void (*lost)(void *arg, u32 slot, u64 id), void *arg)
 {
-	const struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
+	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
 	const struct sb_unwind_map *item;
 	struct sb_unwind_maps *maps;
 	bool added = false;
@@ -218,6 +249,12 @@ int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 
 	if (generation != old->generation + 1) {
 		sb_unwind_maps_remove(spaces, slot);
 		return -ESTALE;
+	}
+	i = sb_unwind_maps_search(old, map->start);
+	if (i < old->count && sb_unwind_map_covers(&old->items[i], map)) {
+		/* The array is the same before and after: a tick may see either generation. */
+		WRITE_ONCE(old->generation, generation);
+		return 0;
 	}
 	/* The mapping may split another one, and is one more. */
 	maps = sb_unwind_maps_alloc(spaces, slot, old->count + 2, lost, arg);

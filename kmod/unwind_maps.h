@@ -2,7 +2,7 @@
 /*
  * The executable mappings of an address space, sorted, for walks by unwind tables: an array that is
  * valid at one generation of the space. The worker makes it from the mappings that it has read, and
- * a new one from each mapping event. The tick reads it under RCU.
+ * a new one from each mapping event that changes it. The tick reads it under RCU.
  */
 #ifndef STACKBEAT_UNWIND_MAPS_H
 #define STACKBEAT_UNWIND_MAPS_H
@@ -28,7 +28,7 @@ struct sb_unwind_maps {
 	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the array once it is dropped */
 	u64 serial;		/* no other array has the same, of any session */
 	u64 id;			/* of the address space */
-	u32 generation;
+	u32 generation;		/* increased by events that change no mapping */
 	u32 count;
 	bool used;		/* by a tick, since the last search for arrays to be freed */
 	/* No mapping has a table, except that of the vDSO, and no return address is replaced. */

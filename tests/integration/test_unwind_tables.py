@@ -12,11 +12,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import workloads
 from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
                      run, start, temporary_directory, test, unload, wait_until, workload)
-from stackbeat import IOC_UNWIND_TABLE, S, Session, STOP_NAMES
-from unwind_tables import HEADER, RULE, pack_table, set_tables, wait_for_files
+from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, S, Session, STOP_NAMES
+from unwind_tables import HEADER, RULE, compile_table, pack_table, set_tables, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
@@ -281,6 +282,40 @@ def large_table_lets_other_threads_run():
         longest = float(finish(watcher)[0])
     print(f"# longest wait: {longest} ms", flush=True)
     check(longest < 10, f"a real-time thread had to wait for {longest} ms")
+
+
+def check_mapping_events(mode, most):
+    """100 mapping events a second, in a process with 2,000 other mappings of code. `most`: instructions of the worker
+    an event. The reader wakes up rarely: its time would be time between the events. Returns how many samples have
+    frames by tables, and how many there are."""
+    process = workloads.start_ready(*workload("maps", mode, 4000, 5_000_000))
+    with Session(rate=1000, watermark=4096, ring_size=4 << 20, pids=[process.pid]) as session:
+        session.start()
+        spaces = wait_for_files(session, process)
+        session.set_table(FILE_VDSO, compile_table("vdso"))
+        session.set_table(file_of(spaces, process), compile_table(process.args[0]))
+        session.set(watermark=100_000)
+        session.read()
+        before = session.stats()
+        samples = session.read_until(lambda samples: len(samples) >= 1000)
+        after = session.stats()
+        session.stop()
+        spaces.drain()
+    events, instructions = (after[name] - before[name] for name in ("mmap_events", "worker_overhead_ns"))
+    by_tables = sum(sample.table_frames > 0 for sample in samples)
+    print(f"# {events} events, {instructions / max(events, 1):.0f} instructions of the worker an event; "
+          f"{by_tables} of {len(samples)} samples by tables", flush=True)
+    check(events >= 0.05 * len(samples), f"only {events} events")
+    check_equal(after["mmap_events_lost"], 0, "lost events")
+    check(instructions < most * events, f"{instructions} instructions for {events} events")
+    return by_tables, len(samples)
+
+
+@exact_test
+def code_made_executable_again_keeps_tables():
+    """As a JIT compiler does with a page to change its code."""
+    by_tables, samples = check_mapping_events("patches", 20_000)
+    check(by_tables >= 0.9 * samples, f"only {by_tables} of {samples} samples by tables")
 
 
 @test

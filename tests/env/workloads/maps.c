@@ -13,9 +13,11 @@
  *	files	COUNT mappings, each of a new file in DIR
  *	abuse	as `many` in one process, and then as `storm`, forever
  *	bursts	as `many` in one process, and then, forever, works a while, and as `storm` 900 times
+ *	patches	as `many` in one process, and then, forever, works for ITERATIONS, and
+ *		makes a page of code writable and executable again
  *
- * The modes many, files, abuse and bursts print "ready" when the mappings exist, and work forever;
- * regions and storm work for a while first, so that a session knows the process.
+ * The modes many, files, abuse, bursts and patches print "ready" when the mappings exist, and work
+ * forever; regions and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
@@ -164,6 +166,18 @@ static NOINLINE void map_file(const char *directory, u64 number)
 	system_call(SYS_CLOSE, file, 0, 0, 0);
 }
 
+static NOINLINE void patches(u64 iterations)
+{
+	long address = region();
+
+	print("ready\n");
+	for (;;) {
+		work(iterations);
+		protect(address, PAGE, PROT_READ | PROT_WRITE);
+		protect(address, PAGE, PROT_READ | PROT_EXEC);
+	}
+}
+
 NOINLINE int main(int argc, char **argv)
 {
 	u64 count = argument(argc, argv, 2, 0);
@@ -182,7 +196,7 @@ NOINLINE int main(int argc, char **argv)
 		call_often(huge(0), count, iterations);
 	else if (mode == 's')
 		storm(count);
-	else if (mode == 'm' || mode == 'a' || mode == 'b')
+	else if (mode == 'm' || mode == 'a' || mode == 'b' || mode == 'p')
 		many(count);
 	else if (mode == 'f' && argc > 4)
 		for (index = 0; index < count; index++)
@@ -193,6 +207,8 @@ NOINLINE int main(int argc, char **argv)
 		print("ready\n");
 		storm(1ull << 62);
 	}
+	if (mode == 'p')
+		patches(iterations);
 	if (mode == 'b')
 		print("ready\n");
 	while (mode == 'b') {
