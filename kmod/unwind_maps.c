@@ -23,12 +23,11 @@ static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_spaces *s
 	return rcu_dereference_protected(spaces->slots[slot], true);
 }
 
-static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps)
+/* Drops the references of the mappings [first, end) of an array. */
+static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps, u32 first, u32 end)
 {
-	u32 i;
-
-	for (i = 0; i < maps->count; i++)
-		sb_unwind_object_put(maps->items[i].object);
+	for (; first < end; first++)
+		sb_unwind_object_put(maps->items[first].object);
 }
 
 static void sb_unwind_maps_free(struct rcu_head *rcu)
@@ -43,16 +42,16 @@ static void sb_unwind_maps_free(struct rcu_head *rcu)
 }
 
 /*
- * Drops the references of an array, and frees it after a grace period. A tick may use it and its
- * objects until then: objects are freed after a grace period, too. This is not kvfree_rcu(), which
- * may keep hundreds of arrays for seconds, and does not say when they are free: a process can replace
- * an array of thousands of mappings thousands of times a second.
+ * Frees an array that has left its slot, after a grace period, and drops the references of its mappings
+ * [first, end); the array that has replaced it has the others. A tick may use all its objects until
+ * then: objects are freed after a grace period, too. This is not kvfree_rcu(), which may keep hundreds
+ * of arrays for seconds, and does not say when they are free: a process can replace an array of
+ * thousands of mappings thousands of times a second.
  */
-static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps,
+				u32 first, u32 end)
 {
-	if (!maps)
-		return;
-	sb_unwind_maps_put_objects(maps);
+	sb_unwind_maps_put_objects(maps, first, end);
 	spaces->items -= maps->count;
 	maps->spaces = spaces;
 	atomic_add(maps->count + 1, &spaces->waiting);
@@ -67,7 +66,7 @@ void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
 	for (slot = 0; slot < spaces->slot_count; slot++) {
 		maps = sb_unwind_maps_of(spaces, slot);
 		if (maps)
-			sb_unwind_maps_put_objects(maps);
+			sb_unwind_maps_put_objects(maps, 0, maps->count);
 		kvfree(maps);
 		cond_resched();
 	}
@@ -82,7 +81,7 @@ static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
 	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
 
 	RCU_INIT_POINTER(spaces->slots[slot], NULL);
-	sb_unwind_maps_drop(spaces, maps);
+	sb_unwind_maps_drop(spaces, maps, 0, maps->count);
 }
 
 /*
@@ -174,11 +173,10 @@ static void sb_unwind_maps_derive(struct sb_unwind_maps *maps)
 	WRITE_ONCE(maps->frame_pointers, frame_pointers);
 }
 
-void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
-			    u64 id, u32 generation)
+/* Makes an array that of a slot. The caller drops the former one. */
+static void sb_unwind_maps_put_in_slot(struct sb_unwind_spaces *spaces, u32 slot,
+				       struct sb_unwind_maps *maps, u64 id, u32 generation)
 {
-	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
-
 	maps->serial = atomic64_inc_return(&sb_unwind_maps_last_serial);
 	maps->id = id;
 	maps->generation = generation;
@@ -186,7 +184,16 @@ void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb
 	spaces->items += maps->count;
 	sb_unwind_maps_derive(maps);
 	rcu_assign_pointer(spaces->slots[slot], maps);
-	sb_unwind_maps_drop(spaces, old);
+}
+
+void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
+			    u64 id, u32 generation)
+{
+	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
+
+	sb_unwind_maps_put_in_slot(spaces, slot, maps, id, generation);
+	if (old)
+		sb_unwind_maps_drop(spaces, old, 0, old->count);
 }
 
 /* Appends the part [start, end) of a mapping, unless it is empty. */
@@ -201,6 +208,15 @@ static void sb_unwind_maps_add_part(struct sb_unwind_maps *maps, const struct sb
 	part.start = start;
 	part.end = end;
 	sb_unwind_maps_add(maps, &part);
+}
+
+/* Appends the mappings [first, end) of another array, with their references, which it then has no more. */
+static void sb_unwind_maps_move(struct sb_unwind_maps *maps, const struct sb_unwind_maps *from,
+				u32 first, u32 end)
+{
+	memcpy(&maps->items[maps->count], &from->items[first],
+	       array_size(end - first, sizeof(from->items[0])));
+	maps->count += end - first;
 }
 
 /* Returns the index of the first mapping that ends after an address, or the number of mappings. */
@@ -241,8 +257,7 @@ int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 
 	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
 	const struct sb_unwind_map *item;
 	struct sb_unwind_maps *maps;
-	bool added = false;
-	u32 i;
+	u32 first, end;
 
 	if (!old || old->id != id || (s32)(generation - old->generation) <= 0)
 		return 0;
@@ -250,8 +265,8 @@ int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 
 		sb_unwind_maps_remove(spaces, slot);
 		return -ESTALE;
 	}
-	i = sb_unwind_maps_search(old, map->start);
-	if (i < old->count && sb_unwind_map_covers(&old->items[i], map)) {
+	first = sb_unwind_maps_search(old, map->start);
+	if (first < old->count && sb_unwind_map_covers(&old->items[first], map)) {
 		/* The array is the same before and after: a tick may see either generation. */
 		WRITE_ONCE(old->generation, generation);
 		return 0;
@@ -262,18 +277,22 @@ int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 
 		sb_unwind_maps_remove(spaces, slot);
 		return -ENOMEM;
 	}
-	for (i = 0; i < old->count; i++) {
-		item = &old->items[i];
-		sb_unwind_maps_add_part(maps, item, item->start, min(item->end, map->start));
-		if (!added && item->end > map->start) {
-			sb_unwind_maps_add(maps, map);
-			added = true;
-		}
-		sb_unwind_maps_add_part(maps, item, max(item->start, map->end), item->end);
+	/* The mapping replaces parts of [first, end). */
+	for (end = first; end < old->count && old->items[end].start < map->end; end++)
+		;
+	sb_unwind_maps_move(maps, old, 0, first);
+	if (first < end) {
+		item = &old->items[first];
+		sb_unwind_maps_add_part(maps, item, item->start, map->start);
 	}
-	if (!added)
-		sb_unwind_maps_add(maps, map);
-	sb_unwind_maps_publish(spaces, slot, maps, id, generation);
+	sb_unwind_maps_add(maps, map);
+	if (first < end) {
+		item = &old->items[end - 1];
+		sb_unwind_maps_add_part(maps, item, map->end, item->end);
+	}
+	sb_unwind_maps_move(maps, old, end, old->count);
+	sb_unwind_maps_put_in_slot(spaces, slot, maps, id, generation);
+	sb_unwind_maps_drop(spaces, old, first, end);
 	return 0;
 }
 

@@ -318,6 +318,12 @@ def code_made_executable_again_keeps_tables():
     check(by_tables >= 0.9 * samples, f"only {by_tables} of {samples} samples by tables")
 
 
+@exact_test
+def new_code_moves_other_mappings():
+    """Most of the instructions clear and copy the memory of the array of mappings, byte by byte."""
+    check_mapping_events("compiles", 285_000)
+
+
 @test
 def errors_of_set_table():
     process = start_copy(temporary_directory(), "errors")

@@ -15,9 +15,10 @@
  *	bursts	as `many` in one process, and then, forever, works a while, and as `storm` 900 times
  *	patches	as `many` in one process, and then, forever, works for ITERATIONS, and
  *		makes a page of code writable and executable again
+ *	compiles as `patches`, with a new page of code each time
  *
- * The modes many, files, abuse, bursts and patches print "ready" when the mappings exist, and work
- * forever; regions and storm work for a while first, so that a session knows the process.
+ * The modes many, files, abuse, bursts, patches and compiles print "ready" when the mappings exist,
+ * and work forever; regions and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
@@ -166,15 +167,19 @@ static NOINLINE void map_file(const char *directory, u64 number)
 	system_call(SYS_CLOSE, file, 0, 0, 0);
 }
 
-static NOINLINE void patches(u64 iterations)
+static NOINLINE void patches(u64 iterations, int again)
 {
 	long address = region();
 
 	print("ready\n");
 	for (;;) {
 		work(iterations);
-		protect(address, PAGE, PROT_READ | PROT_WRITE);
-		protect(address, PAGE, PROT_READ | PROT_EXEC);
+		if (again) {
+			protect(address, PAGE, PROT_READ | PROT_WRITE);
+			protect(address, PAGE, PROT_READ | PROT_EXEC);
+		} else {
+			region();
+		}
 	}
 }
 
@@ -196,7 +201,7 @@ NOINLINE int main(int argc, char **argv)
 		call_often(huge(0), count, iterations);
 	else if (mode == 's')
 		storm(count);
-	else if (mode == 'm' || mode == 'a' || mode == 'b' || mode == 'p')
+	else if (mode == 'm' || mode == 'a' || mode == 'b' || mode == 'p' || mode == 'c')
 		many(count);
 	else if (mode == 'f' && argc > 4)
 		for (index = 0; index < count; index++)
@@ -207,8 +212,8 @@ NOINLINE int main(int argc, char **argv)
 		print("ready\n");
 		storm(1ull << 62);
 	}
-	if (mode == 'p')
-		patches(iterations);
+	if (mode == 'p' || mode == 'c')
+		patches(iterations, mode == 'p');
 	if (mode == 'b')
 		print("ready\n");
 	while (mode == 'b') {
