@@ -88,6 +88,14 @@ def frame_in_a_register_during_a_call():
                  + ["main", "_start"], 2)
 
 
+def start_copy(directory, name, owner=0, mode="sort"):
+    """Runs a program as a file of its own, which has no table yet, also if a session has just been closed that had one."""
+    path = directory / name
+    shutil.copy(workload("frameless")[0], path)
+    os.chown(path, owner, owner)
+    return start(path, mode, DEPTH)
+
+
 def read_pairs(session, count):
     pairs = []
     while len(pairs) < count:
@@ -98,7 +106,7 @@ def read_pairs(session, count):
 
 @test
 def stack_is_copied_until_the_tables_are_there():
-    process = start(*workload("frameless", "plain", DEPTH))
+    process = start_copy(temporary_directory(), "frameless", mode="plain")
     with Session(rate=2000, watermark=4096, pids=[process.pid], stack_copy=COPY) as session:
         session.start()
         pairs = [pair for pair in read_pairs(session, 50) if pair[0].comm == "frameless"]
@@ -128,7 +136,7 @@ def stack_is_copied_until_the_tables_are_there():
 
 @test
 def copy_without_room_loses_only_the_copy():
-    process = start(*workload("frameless", "plain", DEPTH))
+    process = start_copy(temporary_directory(), "frameless", mode="plain")
     with Session(rate=2000, watermark=4096, pids=[process.pid], ring_size=S.RING_SIZE_MIN,
                  stack_copy=S.STACK_COPY_MAX) as session:
         session.start()
@@ -141,7 +149,7 @@ def copy_without_room_loses_only_the_copy():
 
 @test
 def copies_leave_half_of_the_ring_to_samples():
-    process = start(*workload("frameless", "plain", DEPTH))
+    process = start_copy(temporary_directory(), "frameless", mode="plain")
     with Session(rate=2000, pids=[process.pid], ring_size=RING_SIZE, stack_copy=COPY) as session:
         session.start()
         # Nothing is read: copies fill their half, and samples go on.
@@ -158,7 +166,7 @@ def copies_leave_half_of_the_ring_to_samples():
 
 @test
 def nothing_is_copied_without_tables():
-    process = start(*workload("frameless", "plain", DEPTH))
+    process = start_copy(temporary_directory(), "frameless", mode="plain")
     with Session(rate=2000, watermark=4096, pids=[process.pid], stack_copy=COPY,
                  unwind_tables=0) as session:
         check_equal((session.get()["unwind_tables"], session.get()["stack_copy"]), (0, COPY), "settings")
@@ -177,14 +185,6 @@ def settings_are_checked():
                                ({"stack_copy": 12}, errno.EINVAL)):
             with fails_with(code, str(settings), "must be"):
                 session.set(**settings)
-
-
-def start_copy(directory, name, owner=0):
-    """Runs a program as a file of its own, which has no table yet."""
-    path = directory / name
-    shutil.copy(workload("frameless")[0], path)
-    os.chown(path, owner, owner)
-    return start(path, "sort", DEPTH)
 
 
 def file_of(spaces, process):
