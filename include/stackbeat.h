@@ -525,10 +525,10 @@ struct stackbeat_mapping {
 /*
  * A reader may recognize the file later, also in another session, by device, inode, generation, build
  * ID, size and time of change: no user can make another file in which all of these are equal. A user
- * who may write to the file can change its contents meanwhile: unseen by a shared mapping, or within a
- * tick of the clock. Files of FUSE, of file systems mounted in user namespaces or without set-user-ID bits, whose image a user may
- * have made, lack the flag; and those of read-only file systems without a build ID, as the times in an
- * image may be equal in each version of it.
+ * who may write to the file can change its contents without a new time: by a shared mapping, or within
+ * a tick of the clock. The flag is not set for files on FUSE, on file systems mounted in user namespaces
+ * or without set-user-ID bits (a user may have made the image), and on read-only file systems if the file
+ * has no build ID (each version of the image may have the same times).
  */
 #define STACKBEAT_FILE_LASTING (1u << 3)
 

@@ -163,9 +163,9 @@ static bool sb_learn_from(struct sb_kernel_rules *here, struct sb_kernel_rule *r
 }
 
 /*
- * Whether the unwinder takes an address that it finds on a stack for a return address. Not that of a
- * kretprobe, which stands for another: it is read from a stack of known words, by an address whose
- * rule is known.
+ * Whether the unwinder returns an address unchanged when it reads it as a return address: a kretprobe's
+ * trampoline stands for another address. The unwinder reads it from the stack of known words, at an
+ * address with a known rule.
  */
 static bool sb_is_return_address(struct sb_kernel_rules *here, unsigned long address)
 {
@@ -182,9 +182,9 @@ static bool sb_is_return_address(struct sb_kernel_rules *here, unsigned long add
 }
 
 /*
- * Learns the rule of `find`: a return address, or the address after that of the interrupted
- * instruction. The unwinder looks up the byte before it. False: the address must have no rule, not
- * even that there is none.
+ * Learns the rule of `find`: a return address, or the address of the interrupted instruction plus 1. The
+ * unwinder looks up the byte before it. False: nothing may be cached for the address, not even that it
+ * has no rule.
  */
 static noinline bool sb_learn(struct sb_kernel_rules *here, unsigned long find)
 {
@@ -193,7 +193,7 @@ static noinline bool sb_learn(struct sb_kernel_rules *here, unsigned long find)
 	struct sb_kernel_rule rule = { .key = find & SB_KEY_ADDRESS };
 	const bool in_kernel = sb_is_kernel_image(find - 1);
 
-	/* The unwinder must not take its steps for those of the current task. */
+	/* A step with init_task must not look like a walk of the current task. */
 	if (current == &init_task || !(in_kernel || sb_is_live_module(find - 1)))
 		return false;
 	if (sb_learn_from(here, &rule, find, begin, SB_NOWHERE, begin)) {

@@ -187,13 +187,16 @@ static void reap_workers(struct server *server)
 static void answer_cpu(struct server *server, int socket)
 {
 	struct sandbox_cpu cpu = {.server = now_ns(CLOCK_PROCESS_CPUTIME_ID)};
+	int64_t used;
 
 	/* The clock of a worker that has ended may be gone. */
 	reap_workers(server);
 	memcpy(cpu.workers, server->ended_cpu, sizeof(cpu.workers));
-	for (size_t i = 0; i < server->count; i++)
-		cpu.workers[server->workers[i].kind] +=
-			MAX(cpu_time_of_process(server->workers[i].pid), 0);
+	for (size_t i = 0; i < server->count; i++) {
+		used = cpu_time_of_process(server->workers[i].pid);
+		if (used > 0)
+			cpu.workers[server->workers[i].kind] += used;
+	}
 	send_fd(socket, &cpu, sizeof(cpu), -1);
 }
 

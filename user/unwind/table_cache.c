@@ -274,7 +274,7 @@ static bool skip_digits(const char **name, size_t count)
 	return true;
 }
 
-/* Returns whether it is the name of a table, as table_name() makes it; sets its owner. */
+/* Returns whether it is the name of a table, as name_entry() makes it; sets its owner. */
 static bool parse_name(const char *name, uint64_t *owner)
 {
 	char *end;
@@ -360,9 +360,11 @@ static void remove_oldest(struct table_cache *cache, struct entries *entries, bo
 {
 	uint64_t *bytes = of_users ? &entries->others : &entries->bytes;
 
-	for (size_t i = 0; i<entries->count && * bytes> left; i++) {
+	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->list[i];
 
+		if (*bytes <= left)
+			return;
 		if (!entry->bytes || (of_users && entry->is_roots))
 			continue;
 		/* Another process may have removed it. */
