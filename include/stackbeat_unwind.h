@@ -8,6 +8,7 @@
  *
  *	struct stackbeat_unwind_table	header
  *	struct stackbeat_unwind_rule	rules[rule_count]
+ *	struct stackbeat_unwind_run	runs[run_count]
  *	__u32				blocks[block_count + 1]
  *	__u16				row_rules[row_count]
  *	__u8				row_starts[row_count]
@@ -17,13 +18,18 @@
  * numbers blocks[b] to blocks[b + 1] - 1, in ascending order of row_starts, which are the low eight
  * bits of their addresses. Row 0 starts at address 0. The row of an address is the last one that
  * starts at or before it.
+ *
+ * Runs are an abbreviation of rules, for code that is compiled with frame pointers: if the address before
+ * a return address is in a run, its rule is STACKBEAT_UNWIND_CALLER with the CFA rbp + 16 and rbp saved at
+ * CFA - 16. This says nothing about an address at which a function was interrupted: that may be in a
+ * prologue, and needs its own rule. So a run holds rows of other rules, too, if no call ends in them.
  */
 #ifndef STACKBEAT_UNWIND_TABLE_H
 #define STACKBEAT_UNWIND_TABLE_H
 
 #include <linux/types.h>
 
-#define STACKBEAT_UNWIND_MAGIC 0x77626b73u /* "skbw"; another one for each format */
+#define STACKBEAT_UNWIND_MAGIC 0x78626b73u /* "skbx"; another one for each format */
 
 /*
  * Where a Go program keeps the registers of the goroutines that it has left: the structures g and m of
@@ -49,21 +55,25 @@ struct stackbeat_unwind_table {
 	__u32 block_count; /* of 256 bytes of code each */
 	__u32 row_count;
 	__u32 rule_count; /* up to STACKBEAT_UNWIND_RULES_MAX */
-	__u32 flags; /* STACKBEAT_UNWIND_FRAME_POINTERS */
+	__u32 run_count; /* up to STACKBEAT_UNWIND_RUNS_MAX */
 	struct stackbeat_unwind_go go;
 };
 
-/* Frame pointers lead to the caller at every return address in this code. */
-#define STACKBEAT_UNWIND_FRAME_POINTERS 0x1u
+/* A run, by offsets in the code of the table: start <= offset < end. Runs ascend, and don't overlap. */
+struct stackbeat_unwind_run {
+	__u32 start, end;
+};
 
 #define STACKBEAT_UNWIND_BLOCK 256u
 #define STACKBEAT_UNWIND_BLOCKS_MAX (1u << 24) /* 4 GiB of code */
 #define STACKBEAT_UNWIND_ROWS_MAX (1u << 24)
 #define STACKBEAT_UNWIND_RULES_MAX (1u << 16)
+#define STACKBEAT_UNWIND_RUNS_MAX 16u
 /* Bytes of a table with these counts. */
 #define STACKBEAT_UNWIND_SIZE_MAX                                                                  \
 	(sizeof(struct stackbeat_unwind_table) +                                                   \
 	 STACKBEAT_UNWIND_RULES_MAX * sizeof(struct stackbeat_unwind_rule) +                       \
+	 STACKBEAT_UNWIND_RUNS_MAX * sizeof(struct stackbeat_unwind_run) +                         \
 	 (STACKBEAT_UNWIND_BLOCKS_MAX + 1) * sizeof(__u32) +                                       \
 	 STACKBEAT_UNWIND_ROWS_MAX * (sizeof(__u16) + sizeof(__u8)) + 7)
 /* Limit of the absolute value of a CFA offset, in bytes. */
@@ -117,6 +127,8 @@ struct stackbeat_unwind_view {
 	__u64 start;
 	__u64 size; /* bytes of code */
 	const struct stackbeat_unwind_rule *rules;
+	const struct stackbeat_unwind_run *runs;
+	__u32 run_count;
 	const __u32 *blocks;
 	const __u16 *row_rules;
 	const __u8 *row_starts;
@@ -128,6 +140,7 @@ static inline __u64 stackbeat_unwind_size(const struct stackbeat_unwind_table *t
 	__u64 size = sizeof(*table);
 
 	size += (__u64)table->rule_count * sizeof(struct stackbeat_unwind_rule);
+	size += (__u64)table->run_count * sizeof(struct stackbeat_unwind_run);
 	size += ((__u64)table->block_count + 1) * sizeof(__u32);
 	size += (__u64)table->row_count * (sizeof(__u16) + sizeof(__u8));
 	return (size + 7) & ~7ull;
@@ -140,7 +153,9 @@ static inline void stackbeat_unwind_open(const struct stackbeat_unwind_table *ta
 	view->start = table->start;
 	view->size = (__u64)table->block_count * STACKBEAT_UNWIND_BLOCK;
 	view->rules = (const struct stackbeat_unwind_rule *)(table + 1);
-	view->blocks = (const __u32 *)(view->rules + table->rule_count);
+	view->runs = (const struct stackbeat_unwind_run *)(view->rules + table->rule_count);
+	view->run_count = table->run_count;
+	view->blocks = (const __u32 *)(view->runs + table->run_count);
 	view->row_rules = (const __u16 *)(view->blocks + table->block_count + 1);
 	view->row_starts = (const __u8 *)(view->row_rules + table->row_count);
 	view->go = &table->go;
@@ -178,10 +193,10 @@ static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_tabl
 					      __u64 size)
 {
 	struct stackbeat_unwind_view view;
-	__u32 i;
+	__u32 i, end = 0;
 
 	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC ||
-	    table->flags > STACKBEAT_UNWIND_FRAME_POINTERS || table->go.reserved ||
+	    table->run_count > STACKBEAT_UNWIND_RUNS_MAX || table->go.reserved ||
 	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
 	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
 	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||
@@ -192,6 +207,12 @@ static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_tabl
 	for (i = 0; i < table->rule_count; i++) {
 		if (!stackbeat_unwind_rule_is_valid(&view.rules[i]))
 			return 0;
+	}
+	for (i = 0; i < table->run_count; i++) {
+		if (view.runs[i].start < end || view.runs[i].start >= view.runs[i].end ||
+		    view.runs[i].end > view.size)
+			return 0;
+		end = view.runs[i].end;
 	}
 	return !view.blocks[0] && view.blocks[table->block_count] == table->row_count &&
 	       !view.row_starts[0] && view.blocks[1];
@@ -250,6 +271,28 @@ stackbeat_unwind_find(const struct stackbeat_unwind_view *view, __u64 address)
 	}
 	/* Row 0 starts at offset 0, so there is a row before. */
 	return &view->rules[view->row_rules[first - 1]];
+}
+
+/*
+ * Narrows the offsets [*low, *high) of the code of a table, of which one is `offset`, to the run with that
+ * offset, or to the code between two runs. Returns whether it is a run.
+ */
+static inline int stackbeat_unwind_narrow(const struct stackbeat_unwind_view *view, __u64 offset,
+					  __u64 *low, __u64 *high)
+{
+	const struct stackbeat_unwind_run *run = view->runs, *end = run + view->run_count;
+
+	for (; run < end && run->end <= offset; run++)
+		*low = run->end;
+	if (run == end)
+		return 0;
+	if (offset < run->start) {
+		*high = run->start;
+		return 0;
+	}
+	*low = run->start;
+	*high = run->end;
+	return 1;
 }
 
 #endif

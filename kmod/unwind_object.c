@@ -483,7 +483,6 @@ static struct sb_unwind_table *sb_unwind_table_copy(const void __user *from, u64
 		return ERR_PTR(err);
 	}
 	stackbeat_unwind_open(table->data, &table->view);
-	table->frame_pointers = table->data->flags & STACKBEAT_UNWIND_FRAME_POINTERS;
 	if (elf)
 		table->elf = *elf;
 	return table;
@@ -500,8 +499,8 @@ static int sb_unwind_object_publish(struct sb_unwind_object *object, struct sb_u
 	if (sb_unwind_table_of(object))
 		err = -EEXIST;
 	else if (table != &sb_unwind_no_table)
-		table->id = atomic_fetch_add_unless(&sb_unwind_last_id, 1, -1) + 1;
-	if (!err && table != &sb_unwind_no_table && !table->id)
+		table->id = atomic_fetch_add_unless(&sb_unwind_last_id, 1, SB_UNWIND_ID_MAX) + 1;
+	if (!err && table->id > SB_UNWIND_ID_MAX)
 		err = -ENOSPC;
 	if (err) {
 		sb_unwind_object_add_bytes(object, -(s64)bytes);

@@ -31,11 +31,13 @@
 
 struct inode;
 
+/* Walks keep two bits of their own above the id of a table. */
+#define SB_UNWIND_ID_MAX ((1 << 30) - 1)
+
 /* A table, checked. Constant once it is published. */
 struct sb_unwind_table {
 	struct rcu_head rcu;
 	u32 id;			/* never used twice while the module is loaded */
-	bool frame_pointers;	/* STACKBEAT_UNWIND_FRAME_POINTERS */
 	struct stackbeat_unwind_view view;
 	/* The file's segments; none if its headers could not be read. */
 	struct sb_elf elf;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/init.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
 #include <asm/cpufeature.h>
 #include <asm/fsgsbase.h>
 
@@ -17,7 +20,7 @@
 
 /*
  * The kind of a cached rule. The first three have their return address at CFA - 8, and a CFA that is
- * up to SB_CFA_MAX from its base; above rsp, by whole words, if that is the base.
+ * up to SB_CFA_MAX above its base, by whole words.
  */
 enum sb_rule_kind {
 	SB_RULE_RSP_SAVED,	/* CFA from rsp, rbp at CFA + `rbp` */
@@ -29,22 +32,36 @@ enum sb_rule_kind {
 
 #define SB_CFA_MAX (1 << 20)
 
+/* One load finds the key and the kind, and the rest is in the same cache line. */
 struct sb_cached_rule {
-	s32 cfa;	/* bytes */
-	s16 rbp;	/* bytes from the CFA */
-	u16 kind;	/* enum sb_rule_kind */
+	u64 key;	/* of the address, and the kind from bit SB_KIND_SHIFT on; 0: free */
+	s32 cfa;	/* bytes from its base */
+	s32 rbp;	/* bytes from the CFA */
 };
 
-#define SB_CACHE_BITS 10
-#define SB_CACHE_SIZE (1u << SB_CACHE_BITS)
+#define SB_KIND_SHIFT 62
 
-/* The part of a mapping for which one table is valid. */
+/* The cache has sets of two rules: the one that was found last, and the one before. */
+#define SB_CACHE_WAYS 2
+#define SB_CACHE_SETS 1024u
+/* The index of a set, in words of the cache: bits of the offset in the range. */
+#define SB_CACHE_WORDS (SB_CACHE_WAYS * sizeof(struct sb_cached_rule) / sizeof(u64))
+#define SB_CACHE_MASK ((SB_CACHE_SETS - 1) * SB_CACHE_WORDS)
+
+/* Calls go back and forth between files: a program and two libraries in one stack are normal. */
+#define SB_RANGES 4u
+
+/*
+ * The part of a mapping for which one table is valid, and in it a run of code with frame pointers, or
+ * the code between two runs.
+ */
 struct sb_walk_range {
 	u64 low, size;
+	u64 returns;	/* return addresses from low + 1 on that the fast loop enters */
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
-	bool by_rules;	/* its callers are found by rules, not by frame pointers */
+	bool is_run;	/* frame pointers lead to the callers of callers */
 };
 
 /*
@@ -52,18 +69,15 @@ struct sb_walk_range {
  * again by the next walk.
  */
 struct sb_walk {
-	/* A direct-mapped cache of rules, by the key of an address; 0: free. */
-	u64 keys[SB_CACHE_SIZE];
-	struct sb_cached_rule rules[SB_CACHE_SIZE];
+	struct sb_cached_rule rules[SB_CACHE_SETS * SB_CACHE_WAYS];
 
 	const struct sb_unwind_maps *maps;
 	u64 serial;	/* of the mappings: an array of an earlier walk may have been freed */
-	/*
-	 * The range of the frame, and the one before it: calls go back and forth between files. The
-	 * mappings keep their tables.
-	 */
-	struct sb_walk_range *range, *other;
-	struct sb_walk_range ranges[2];
+	struct sb_walk_range *range;	/* that of the frame */
+	/* Ranges of frames of these mappings, which keep their tables. */
+	struct sb_walk_range ranges[SB_RANGES];
+	u32 next_range;	/* the one that a new range replaces, modulo SB_RANGES */
+	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
 
 	struct stackbeat_unwind_frame frame;
 	const struct pt_regs *regs;	/* registers of the first frame, until they are in `frame` */
@@ -74,14 +88,30 @@ struct sb_walk {
 	bool skipped;	/* the fast loops have not followed rbx */
 };
 
-static struct sb_walk __percpu *sb_walks;
+static DEFINE_PER_CPU(struct sb_walk *, sb_walks);
 
 /* Stands for an unknown rbp in the fast loops. It is not aligned, so no rule can use it. */
 #define SB_UNKNOWN_RBP (~0ul)
 
-static __always_inline u32 sb_cache_slot(u64 key)
+/* The set of the rules of an address at an offset in its range. */
+static __always_inline u32 sb_cache_set(u64 offset)
 {
-	return (u32)key * 0x9e3779b1u >> (32 - SB_CACHE_BITS);
+	return ((u32)offset & SB_CACHE_MASK) / (SB_CACHE_WORDS / SB_CACHE_WAYS);
+}
+
+static __always_inline bool sb_rule_has_key(const struct sb_cached_rule *rule, u64 key)
+{
+	return !((rule->key ^ key) << (64 - SB_KIND_SHIFT));
+}
+
+static __always_inline const struct sb_cached_rule *
+sb_cache_find(const struct sb_walk *walk, u64 offset, u64 key)
+{
+	const struct sb_cached_rule *rule = &walk->rules[sb_cache_set(offset)];
+
+	if (likely(sb_rule_has_key(rule, key)))
+		return rule;
+	return sb_rule_has_key(rule + 1, key) ? rule + 1 : NULL;
 }
 
 static enum sb_rule_kind sb_rule_kind(const struct stackbeat_unwind_rule *rule)
@@ -97,25 +127,26 @@ static enum sb_rule_kind sb_rule_kind(const struct stackbeat_unwind_rule *rule)
 	else if (rule->kind_base == (STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RBP << 4) &&
 		 places == STACKBEAT_UNWIND_RBP_SAVED)
 		kind = SB_RULE_RBP_SAVED;
-	if (rule->cfa > SB_CFA_MAX || rule->cfa < (kind == SB_RULE_RBP_SAVED ? -SB_CFA_MAX : 8))
+	if (rule->cfa > SB_CFA_MAX || rule->cfa < (int)sizeof(u64))
 		kind = SB_RULE_OTHER;
 	return kind;
 }
 
 /* Caches a rule, unless it is of another kind. Returns its kind. */
-static enum sb_rule_kind sb_cache_rule(struct sb_walk *walk, u64 key,
+static enum sb_rule_kind sb_cache_rule(struct sb_walk *walk, u64 offset, u64 key,
 				       const struct stackbeat_unwind_rule *rule)
 {
+	struct sb_cached_rule *set = &walk->rules[sb_cache_set(offset)];
 	enum sb_rule_kind kind = sb_rule_kind(rule);
-	u32 slot = sb_cache_slot(key);
 
-	if (kind == SB_RULE_OTHER)
+	if (kind == SB_RULE_OTHER || sb_cache_find(walk, offset, key))
 		return kind;
-	walk->keys[slot] = key;
-	walk->rules[slot] = (struct sb_cached_rule){
-		.cfa = rule->cfa,
-		.rbp = rule->rbp * (s16)sizeof(u64),
-		.kind = kind,
+	set[1] = set[0];
+	set[0] = (struct sb_cached_rule){
+		.key = key | (u64)kind << SB_KIND_SHIFT,
+		/* The fast loop may follow any rule speculatively. */
+		.cfa = kind == SB_RULE_END ? 0 : rule->cfa,
+		.rbp = rule->rbp * (int)sizeof(u64),
 	};
 	return kind;
 }
@@ -140,6 +171,7 @@ unreadable:
 /* How a fast loop ended. */
 enum sb_walk_end {
 	SB_WALK_LEFT,	/* the frame is outside of the range */
+	SB_WALK_STEPPED,	/* at a frame whose return address was not checked and stored */
 	SB_WALK_MISS,	/* the rule of the frame is not cached */
 	SB_WALK_STEP,	/* the frame needs a step of the careful path */
 	SB_WALK_DONE,	/* the frame is the outermost one */
@@ -169,11 +201,13 @@ static __always_inline struct sb_fast sb_fast_begin(const struct sb_walk *walk)
 	};
 }
 
-static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fast *fast)
+/* `stepped`: the frame is the caller of the last one that was stored. */
+static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fast *fast,
+					bool stepped)
 {
 	struct stackbeat_unwind_frame *frame = &walk->frame;
 
-	if (fast->to == walk->to)
+	if (fast->to == walk->to && !stepped)
 		return;
 	frame->registers[STACKBEAT_REGISTER_RSP] = fast->rsp;
 	frame->registers[STACKBEAT_REGISTER_RBP] = fast->rbp;
@@ -187,22 +221,265 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	walk->hash = fast->hash;
 }
 
+/* How a round of the fast loop ended. */
+#define SB_ROUND_WHOLE 0u	/* after all of its frames */
+#define SB_ROUND_LEFT 1u	/* at a frame of which nothing was done */
+#define SB_ROUND_OUTSIDE 2u	/* at a step to a return address outside of the range */
+
+/* rsp ascends in a round by up to this. */
+#define SB_RULES_ROUND 16u
+#define SB_RULES_CLIMB (SB_RULES_ROUND * (unsigned long)SB_CFA_MAX)
+
 /*
- * Follows rules of the cache, with some 32 instructions a frame. One user access section, in which
- * function calls are not allowed.
+ * One frame by a rule of kind SB_RULE_RSP_SAVED, the n-th of a round: 14 instructions. `offset` is that
+ * of the frame's address in the range. Behind .Lother: the rule is of kind SB_RULE_RSP, or the second one
+ * of its set. An unreadable rbp is unknown from then on.
  */
-static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
+#define SB_RULES_MACROS                                                                            \
+	".macro sb_hash\n" SB_HASH "\n.endm\n"                                                     \
+	".macro sb_frame n\n"                                                                      \
+	"leaq (%[ret], %[add]), %[word]\n"                                                         \
+	"andl %[set_mask], %k[offset]\n"                                                           \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
+	"jne .Lother_%=_\\n\n"                                                                     \
+	".Lsaved_%=_\\n:\n"                                                                        \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
+	"addq %[word], %[rsp]\n"                                                                   \
+	"1: movq -8(%[rsp]), %[ret]\n"                                                             \
+	"movslq 12(%[rules], %[offset], 8), %[word]\n"                                             \
+	"2: movq (%[rsp], %[word]), %[rbp]\n"                                                      \
+	".Lread_%=_\\n:\n"                                                                         \
+	"leaq (%[ret], %[minus_low]), %[offset]\n"                                                 \
+	"cmpq %[size], %[offset]\n"                                                                \
+	"jae .Loutside_%=_\\n\n"                                                                   \
+	"movq %[ret], 8*\\n(%[to])\n"                                                              \
+	"sb_hash\n"                                                                                \
+	_ASM_EXTABLE_UA(1b, .Lbad_%=_\\n)                                                          \
+	_ASM_EXTABLE_UA(2b, .Lunknown_%=_\\n)                                                      \
+	".endm\n"                                                                                  \
+	".macro sb_leave n\n"                                                                      \
+	".Lother_%=_\\n:\n"                                                                        \
+	"btcq %[kind_bit], %[word]\n"                                                              \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
+	"je .Lunsaved_%=_\\n\n"                                                                    \
+	"cmpq %[word], 16(%[rules], %[offset], 8)\n"                                               \
+	"leaq 2(%[offset]), %[offset]\n"                                                           \
+	"je .Lunsaved_%=_\\n\n"                                                                    \
+	"btcq %[kind_bit], %[word]\n"                                                              \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
+	"je .Lsaved_%=_\\n\n"                                                                      \
+	"jmp .Lleft_%=_\\n\n"                                                                      \
+	".Lunsaved_%=_\\n:\n"                                                                      \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
+	"addq %[word], %[rsp]\n"                                                                   \
+	"3: movq -8(%[rsp]), %[ret]\n"                                                             \
+	"jmp .Lread_%=_\\n\n"                                                                      \
+	".Lunknown_%=_\\n:\n"                                                                      \
+	"movq $-1, %[rbp]\n"                                                                       \
+	"jmp .Lread_%=_\\n\n"                                                                      \
+	".Lbad_%=_\\n:\n"                                                                          \
+	"subq %[word], %[rsp]\n"                                                                   \
+	".Lleft_%=_\\n:\n"                                                                         \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
+	"jmp .Lleft_%=\n"                                                                          \
+	".Loutside_%=_\\n:\n"                                                                      \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
+	"jmp .Loutside_%=\n"                                                                       \
+	_ASM_EXTABLE_UA(3b, .Lbad_%=_\\n)                                                          \
+	".endm\n"
+
+#define SB_EACH_OF_15(macro)                                                                       \
+	macro " 0\n" macro " 1\n" macro " 2\n" macro " 3\n" macro " 4\n" macro " 5\n"              \
+	macro " 6\n" macro " 7\n" macro " 8\n" macro " 9\n" macro " 10\n" macro " 11\n"            \
+	macro " 12\n" macro " 13\n" macro " 14\n"
+#define SB_EACH_OF_16(macro) SB_EACH_OF_15(macro) macro " 15\n"
+
+/* The variables of a fast loop that are those of its range. */
+struct sb_fast_range {
+	unsigned long minus_low;	/* -(low + 1): `rip` + this is an offset in the range */
+	unsigned long size;		/* of the return addresses */
+	unsigned long add;		/* `rip` + this is a key */
+};
+
+/*
+ * Follows up to SB_RULES_ROUND frames by rules of the cache whose CFA is from rsp. fast->rsp is aligned,
+ * and SB_RULES_CLIMB below the end of the user half, and masked against speculation: whatever is
+ * predicted, rules of the cache lead SB_CFA_MAX further at most. Returns SB_ROUND_*; after
+ * SB_ROUND_OUTSIDE, fast->rip is the return address that was not stored.
+ */
+static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_fast *fast,
+					  const struct sb_fast_range *range)
 {
-	struct sb_fast fast = sb_fast_begin(walk);
+	unsigned long offset = fast->rip + range->minus_low, word;
+	u32 status;
+
+	asm_inline volatile(SB_RULES_MACROS
+			    SB_EACH_OF_16("sb_frame")
+			    "addq %[round_size], %[to]\n"
+			    "movl %[whole], %k[word]\n"
+			    "jmp .Lout_%=\n"
+			    SB_EACH_OF_16("sb_leave")
+			    ".Loutside_%=:\n"
+			    "movl %[outside], %k[word]\n"
+			    "jmp .Lout_%=\n"
+			    ".Lleft_%=:\n"
+			    "movl %[left], %k[word]\n"
+			    ".Lout_%=:\n"
+			    ".purgem sb_hash\n"
+			    ".purgem sb_frame\n"
+			    ".purgem sb_leave\n"
+			    : [rsp] "+&r" (fast->rsp), [rbp] "+&r" (fast->rbp),
+			      [ret] "+&r" (fast->rip), [to] "+&r" (fast->to),
+			      [hash] "+&r" (fast->hash), [offset] "+&r" (offset),
+			      [word] "=&r" (word)
+			    : [rules] "r" (walk->rules), [add] "r" (range->add),
+			      [minus_low] "r" (range->minus_low), [size] "r" (range->size),
+			      [set_mask] "i" (SB_CACHE_MASK), [kind_bit] "i" (SB_KIND_SHIFT),
+			      [round_size] "i" (SB_RULES_ROUND * sizeof(u64)),
+			      [whole] "i" (SB_ROUND_WHOLE), [left] "i" (SB_ROUND_LEFT),
+			      [outside] "i" (SB_ROUND_OUTSIDE)
+			    : "cc", "memory");
+	status = word;
+	return status;
+}
+
+#define SB_RUN_ROUND 15u
+
+/*
+ * One frame of a run, the n-th of a round: 11 instructions. Frame pointers ascend. Whether they are
+ * aligned and in the user half is tested after the round, for all of them, in `seen`; until then, the mask
+ * keeps reads there. The page at its end is never mapped, so no read goes beyond it. `fp`, `next` and
+ * `before` are in three registers that take turns.
+ */
+#define SB_RUN_MACROS                                                                              \
+	".macro sb_hash\n" SB_HASH "\n.endm\n"                                                     \
+	".macro sb_frame n, fp, next, before\n"                                                    \
+	"1: movq (\\fp), \\next\n"                                                                 \
+	"2: movq 8(\\fp), %[ret]\n"                                                                \
+	"leaq (%[ret], %[minus_low]), %[offset]\n"                                                 \
+	"cmpq %[size], %[offset]\n"                                                                \
+	"jae .Lleft_%=_\\n\n"                                                                      \
+	"cmpq \\fp, \\next\n"                                                                      \
+	"jbe .Lleft_%=_\\n\n"                                                                      \
+	"orq \\next, %[seen]\n"                                                                    \
+	"movq %[ret], 8*\\n(%[to])\n"                                                              \
+	"sb_hash\n"                                                                                \
+	"andq %[mask], \\next\n"                                                                   \
+	_ASM_EXTABLE_UA(1b, .Lleft_%=_\\n)                                                         \
+	_ASM_EXTABLE_UA(2b, .Lleft_%=_\\n)                                                         \
+	".endm\n"                                                                                  \
+	".macro sb_leave n, fp, next, before\n"                                                    \
+	".Lleft_%=_\\n:\n"                                                                         \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
+	"movq \\before, %[offset]\n"                                                               \
+	"movq \\fp, %[next]\n"                                                                     \
+	"jmp .Lleft_%=\n"                                                                          \
+	".endm\n"
+
+#define SB_THREE_OF_RUN(macro, a, b, c)                                                            \
+	macro " " #a ", %[fp], %[next], %[before]\n"                                               \
+	macro " " #b ", %[next], %[before], %[fp]\n"                                               \
+	macro " " #c ", %[before], %[fp], %[next]\n"
+
+#define SB_EACH_OF_RUN_ROUND(macro)                                                                \
+	SB_THREE_OF_RUN(macro, 0, 1, 2) SB_THREE_OF_RUN(macro, 3, 4, 5)                            \
+	SB_THREE_OF_RUN(macro, 6, 7, 8) SB_THREE_OF_RUN(macro, 9, 10, 11)                          \
+	SB_THREE_OF_RUN(macro, 12, 13, 14)
+
+/*
+ * Follows up to SB_RUN_ROUND frames of a run, by frame pointers. fast->rbp is aligned, at least
+ * fast->rsp, and masked against speculation. fast->rip is not changed. *seen: all bits of the frame
+ * pointers that were taken. Returns SB_ROUND_WHOLE or SB_ROUND_LEFT.
+ */
+static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fast_range *range,
+					unsigned long mask, unsigned long *seen)
+{
+	unsigned long fp = fast->rbp, before = fast->rsp - 2 * sizeof(u64), next, rip, offset;
+	u32 status = SB_ROUND_LEFT;
+	u64 *to = fast->to;
+
+	asm_inline volatile(SB_RUN_MACROS
+			    SB_EACH_OF_RUN_ROUND("sb_frame")
+			    "addq %[round_size], %[to]\n"
+			    "movq %[before], %[offset]\n"
+			    "movq %[fp], %[next]\n"
+			    "jmp .Lleft_%=\n"
+			    SB_EACH_OF_RUN_ROUND("sb_leave")
+			    ".Lleft_%=:\n"
+			    ".purgem sb_hash\n"
+			    ".purgem sb_frame\n"
+			    ".purgem sb_leave\n"
+			    : [fp] "+&r" (fp), [next] "=&r" (next), [before] "+&r" (before),
+			      [ret] "=&r" (rip), [to] "+&r" (fast->to), [hash] "+&r" (fast->hash),
+			      [seen] "+&r" (*seen), [offset] "=&r" (offset)
+			    : [mask] "r" (mask), [minus_low] "r" (range->minus_low),
+			      [size] "r" (range->size),
+			      [round_size] "i" (SB_RUN_ROUND * sizeof(u64))
+			    : "cc", "memory");
+	if (fast->to == to + SB_RUN_ROUND)
+		status = SB_ROUND_WHOLE;
+	fast->rsp = offset + 2 * sizeof(u64);
+	fast->rbp = next;
+	return status;
+}
+
+static __always_inline struct sb_fast_range sb_fast_range(const struct sb_walk_range *range)
+{
+	return (struct sb_fast_range){
+		.minus_low = -(range->low + 1),
+		.size = range->returns,
+		.add = range->key - 1,
+	};
+}
+
+/* The range of an address, of those that the walk has; NULL: none. */
+static __always_inline struct sb_walk_range *sb_walk_known_range(struct sb_walk *walk, u64 address)
+{
+	struct sb_walk_range *range;
+	u32 i;
+
+	for (i = 0; i < SB_RANGES; i++) {
+		range = &walk->ranges[i];
+		if (likely(address - range->low < range->size))
+			return range;
+	}
+	return NULL;
+}
+
+/* The same, of a return address, if a fast loop may enter the range there. */
+static __always_inline struct sb_walk_range *sb_walk_range_of(struct sb_walk *walk, u64 rip)
+{
+	struct sb_walk_range *range;
+	u32 i;
+
+	for (i = 0; i < SB_RANGES; i++) {
+		range = &walk->ranges[i];
+		if (rip - (range->low + 1) < range->returns)
+			return range;
+	}
+	return NULL;
+}
+
+/*
+ * Follows rules of the cache, and frame pointers in runs, from *from on in *in, which has a table. One user
+ * access section, in which function calls are not allowed.
+ */
+static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct sb_fast *from,
+						  struct sb_walk_range **in, u64 *to_end,
+						  bool is_return_address)
+{
+	struct sb_fast fast = *from, start;
 	unsigned long user_size = TASK_SIZE_MAX;
-	/* rip - low and rip + add are relative to the range, and the key of the rule. */
-	struct sb_walk_range *range = walk->range;
-	/* A return address at the end of the range may be a trampoline behind it. */
-	unsigned long low = range->low + 1, size = range->size - 1, add = range->key - 1;
-	unsigned long user_mask, limit, key, cfa, rip, rbp;
+	struct sb_walk_range *range = *in, *other;
+	struct sb_fast_range part = sb_fast_range(range);
+	unsigned long user_mask, limit, seen, cfa, rip, rbp;
 	const struct sb_cached_rule *rule;
+	/* Only return addresses are followed by the frame pointers of a run. */
+	bool rounds = false, runs = range->is_run && is_return_address;
 	enum sb_walk_end end = SB_WALK_STEP;
-	u32 slot;
+	enum sb_rule_kind kind;
+	long saved;
+	u32 status;
 
 	OPTIMIZER_HIDE_VAR(user_size);
 	user_mask = user_size | (PAGE_SIZE - 1);
@@ -213,71 +490,109 @@ static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
 
 	__uaccess_begin_nospec();
 	for (;;) {
-		key = fast.rip + add;
-		slot = sb_cache_slot(key);
-		if (unlikely(walk->keys[slot] != key)) {
+		if (runs) {
+			start = fast;
+			seen = 0;
+			while (fast.rbp - PAGE_SIZE < limit && fast.rbp >= fast.rsp &&
+			       !(fast.rbp & 7) && to_end - fast.to >= SB_RUN_ROUND) {
+				fast.rbp &= user_mask;
+				if (sb_run_round(&fast, &part, user_mask & ~7ul, &seen) ==
+				    SB_ROUND_LEFT)
+					break;
+			}
+			if (unlikely(seen & ~(user_mask & ~7ul))) {
+				/* The careful path finds the exact end. */
+				fast = start;
+				walk->careful = true;
+				break;
+			}
+			if (fast.to != start.to)
+				fast.rip = fast.to[-1];
+			cfa = fast.rbp + 2 * sizeof(u64);
+			saved = -2 * (long)sizeof(u64);
+			goto by_rbp;
+		}
+		if (rounds) {
+			while (fast.rsp - PAGE_SIZE < limit - SB_RULES_CLIMB &&
+			       to_end - fast.to >= SB_RULES_ROUND) {
+				fast.rsp &= user_mask;
+				status = sb_rules_round(walk, &fast, &part);
+				if (status == SB_ROUND_OUTSIDE)
+					goto outside;
+				if (status == SB_ROUND_LEFT)
+					break;
+			}
+		}
+		rule = sb_cache_find(walk, fast.rip + part.minus_low, fast.rip + part.add);
+		if (unlikely(!rule)) {
 			end = SB_WALK_MISS;
 			break;
 		}
-		rule = &walk->rules[slot];
+		kind = rule->key >> SB_KIND_SHIFT;
 		cfa = rule->cfa;
-		if (likely(rule->kind == SB_RULE_RSP_SAVED)) {
-			cfa += fast.rsp;
-		} else if (rule->kind == SB_RULE_RSP) {
-			cfa += fast.rsp;
-			if (unlikely(cfa > limit))
-				break;
-			cfa &= user_mask; /* changes nothing, except under speculation */
-			unsafe_get_user(rip, (u64 __user *)(cfa - sizeof(u64)), out);
-			rbp = fast.rbp;
-			goto found;
-		} else if (rule->kind == SB_RULE_RBP_SAVED) {
+		saved = rule->rbp;
+		if (kind == SB_RULE_RBP_SAVED) {
 			cfa += fast.rbp;
+by_rbp:
+			kind = SB_RULE_RBP_SAVED;
+			rounds = false;
 			if (unlikely(cfa <= fast.rsp || (cfa & 7)))
 				break;
+		} else if (likely(kind != SB_RULE_END)) {
+			cfa += fast.rsp;
+			rounds = true;
 		} else {
 			end = SB_WALK_DONE;
 			break;
 		}
 		if (unlikely(cfa > limit))
 			break;
-		cfa &= user_mask;
+		cfa &= user_mask; /* changes nothing, except under speculation */
 		unsafe_get_user(rip, (u64 __user *)(cfa - sizeof(u64)), out);
-		unsafe_get_user(rbp, (u64 __user *)(cfa + rule->rbp), out);
-found:
-		if (unlikely(fast.to == walk->to_end))
-			break;
-		if (unlikely(rip - low >= size)) {
-			range = walk->other;
-			if (rip - range->low < range->size && rip != range->low &&
-			    range->by_rules) {
-				walk->other = walk->range;
-				walk->range = range;
-				low = range->low + 1;
-				size = range->size - 1;
-				add = range->key - 1;
-			} else if (rip & ~PAGE_MASK && sb_is_user_code(rip, user_mask)) {
-				end = SB_WALK_LEFT;
-			} else {
-				break;
-			}
+		if (kind != SB_RULE_RSP) {
+			unsafe_get_user(rbp, (u64 __user *)(cfa + saved), out);
+			fast.rbp = rbp;
 		}
 		fast.rsp = cfa;
-		fast.rbp = rbp;
 		fast.rip = rip;
-		*fast.to++ = rip;
-		fast.hash = sb_hash(fast.hash, rip);
-		if (unlikely(end == SB_WALK_LEFT))
+		if (unlikely(rip + part.minus_low >= part.size)) {
+outside:
+			other = sb_walk_range_of(walk, fast.rip);
+			if (!other) {
+				end = SB_WALK_STEPPED;
+				break;
+			}
+			range = other;
+			part = sb_fast_range(range);
+		}
+		if (unlikely(fast.to == to_end)) {
+			end = SB_WALK_STEPPED;
 			break;
+		}
+		*fast.to++ = fast.rip;
+		fast.hash = sb_hash(fast.hash, fast.rip);
+		runs = range->is_run;
 	}
 out:
 	__uaccess_end();
-	walk->table_frames += fast.to - walk->to;
-	sb_fast_end(walk, &fast);
+	*from = fast;
+	*in = range;
 	return end;
 }
 
-/* Follows frame pointers. As sb_walk_rules(). */
+/* As sb_follow(), from the frame of the walk on. */
+static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
+{
+	struct sb_fast fast = sb_fast_begin(walk);
+	enum sb_walk_end end;
+
+	end = sb_follow(walk, &fast, &walk->range, walk->to_end, walk->frame.is_return_address);
+	walk->table_frames += fast.to - walk->to;
+	sb_fast_end(walk, &fast, end == SB_WALK_STEPPED);
+	return end;
+}
+
+/* Follows frame pointers, in a range without a table. As sb_walk_rules(). */
 static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 {
 	struct sb_fast fast = sb_fast_begin(walk);
@@ -313,9 +628,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 	}
 out:
 	__uaccess_end();
-	if (walk->range->table)
-		walk->table_frames += fast.to - walk->to;
-	sb_fast_end(walk, &fast);
+	sb_fast_end(walk, &fast, false);
 	return end;
 }
 
@@ -340,7 +653,7 @@ static const struct sb_unwind_map *sb_unwind_maps_find(const struct sb_unwind_ma
 	return map - 1;
 }
 
-/* Sets the range of the walk to that of an address. */
+/* Sets the range of the walk to that of an address, which is in none of its ranges. */
 enum sb_range_state {
 	SB_RANGE_FOUND,
 	SB_RANGE_MISSING,	/* its table is not known */
@@ -352,12 +665,10 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 {
 	const struct sb_unwind_map *map;
 	const struct sb_unwind_table *table = NULL;
-	u64 base, end;
+	struct sb_walk_range *range;
+	u64 base, end, low = 0, high;
+	bool is_run;
 
-	if (address - walk->other->low < walk->other->size) {
-		swap(walk->range, walk->other);
-		return SB_RANGE_FOUND;
-	}
 	map = sb_unwind_maps_find(walk->maps, address);
 	if (!map)
 		return SB_RANGE_UNMAPPED;
@@ -367,27 +678,35 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		if (!table || (table != &sb_unwind_no_table && !smp_load_acquire(&map->biased)))
 			return SB_RANGE_MISSING;
 	}
+	range = &walk->ranges[walk->next_range++ % SB_RANGES];
 	if (!table || table == &sb_unwind_no_table) {
-		swap(walk->range, walk->other);
-		*walk->range = (struct sb_walk_range){
+		*range = (struct sb_walk_range){
 			.low = map->start,
 			.size = map->end - map->start,
 		};
+		walk->range = range;
 		return SB_RANGE_FOUND;
 	}
 	base = READ_ONCE(map->bias) + table->view.start;
 	end = base + table->view.size;
 	if (end < base || address - base >= table->view.size)
 		return SB_RANGE_NO_RULE;
-	swap(walk->range, walk->other);
-	*walk->range = (struct sb_walk_range){
-		.low = max(base, map->start),
-		.size = min(end, map->end) - max(base, map->start),
+	high = table->view.size;
+	is_run = stackbeat_unwind_narrow(&table->view, address - base, &low, &high);
+	end = min(base + high, map->end);
+	*range = (struct sb_walk_range){
+		.low = max(base + low, map->start),
 		.key = ((u64)table->id << 32) - base,
 		.bias = READ_ONCE(map->bias),
 		.table = table,
-		.by_rules = !table->frame_pointers,
+		.is_run = is_run,
 	};
+	range->size = end - range->low;
+	/* A return address at the end of the range may be a trampoline behind it. */
+	range->returns = range->size - 1;
+	if (table->view.go->curg)
+		walk->go = table->view.go;
+	walk->range = range;
 	return SB_RANGE_FOUND;
 }
 
@@ -407,7 +726,8 @@ static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_
 	const struct stackbeat_unwind_rule *rule;
 
 	rule = stackbeat_unwind_find(&walk->range->table->view, address - walk->range->bias);
-	*kind = rule ? sb_cache_rule(walk, address + walk->range->key, rule) : SB_RULE_OTHER;
+	*kind = rule ? sb_cache_rule(walk, address - walk->range->low, address + walk->range->key,
+				     rule) : SB_RULE_OTHER;
 	return rule;
 }
 
@@ -445,9 +765,9 @@ static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 
 	if (unlikely(walk->careful))
 		return SB_WALK_STEP;
-	if (likely(range->by_rules))
+	if (likely(range->table))
 		return sb_walk_rules(walk);
-	/* The table of code with frame pointers is needed for the first frame only. */
+	/* The first frame may lack its frame pointer. */
 	return walk->frame.is_return_address ? sb_walk_frame_pointers(walk) : SB_WALK_STEP;
 }
 
@@ -459,9 +779,12 @@ static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 static __always_inline int sb_walk_enter_range(struct sb_walk *walk)
 {
 	u64 address = stackbeat_unwind_address(&walk->frame);
+	struct sb_walk_range *range = sb_walk_known_range(walk, address);
 
-	if (likely(address - walk->range->low < walk->range->size))
+	if (likely(range)) {
+		walk->range = range;
 		return 0;
+	}
 	switch (sb_walk_find_range(walk, address)) {
 	case SB_RANGE_FOUND:
 		return 0;
@@ -487,36 +810,40 @@ static noinline u64 sb_walk_restore(struct stackbeat_unwind_frame *frame)
 	return *rip;
 }
 
-/* Walks up to the end of the stack. Returns why it ended there, or SB_STOP_*. */
-static int sb_walk_on(struct sb_walk *walk)
+/*
+ * Walks up to the end of the stack, from the frame at which a fast loop has ended; SB_WALK_LEFT: from any
+ * frame. Returns why the stack ends there, or SB_STOP_*.
+ */
+static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 {
 	const unsigned long user_mask = TASK_SIZE_MAX | (PAGE_SIZE - 1);
 	const struct stackbeat_unwind_rule *rule;
 	enum stackbeat_unwind_result result;
 	enum sb_rule_kind kind = SB_RULE_OTHER;
-	enum sb_walk_end end;
 	int stop;
 	u64 rip;
 
-	for (;;) {
-		stop = sb_walk_enter_range(walk);
-		if (unlikely(stop))
-			return stop > 0 ? stop - 1 : stop;
-		end = sb_walk_fast(walk);
-		if (end == SB_WALK_LEFT)
-			continue;
+	for (;; end = SB_WALK_LEFT) {
+		while (end == SB_WALK_LEFT) {
+			stop = sb_walk_enter_range(walk);
+			if (unlikely(stop))
+				return stop > 0 ? stop - 1 : stop;
+			end = sb_walk_fast(walk);
+		}
 		if (end == SB_WALK_DONE)
 			return STACKBEAT_STOP_OUTERMOST;
-		rule = walk->range->table ? sb_walk_find_rule(walk, &kind) : NULL;
-		if (end == SB_WALK_MISS && kind != SB_RULE_OTHER)
-			continue;
-		result = sb_walk_step(walk, rule);
-		if (result == STACKBEAT_UNWIND_LOST_REGISTER && walk->skipped)
-			return SB_STOP_REGISTER;
-		if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range->table)
-			return STACKBEAT_STOP_NO_TABLE;
-		if (result != STACKBEAT_UNWIND_STEPPED)
-			return sb_stops[result];
+		if (end != SB_WALK_STEPPED) {
+			rule = walk->range->table ? sb_walk_find_rule(walk, &kind) : NULL;
+			if (end == SB_WALK_MISS && kind != SB_RULE_OTHER)
+				continue;
+			result = sb_walk_step(walk, rule);
+			if (result == STACKBEAT_UNWIND_LOST_REGISTER && walk->skipped)
+				return SB_STOP_REGISTER;
+			if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range->table)
+				return STACKBEAT_STOP_NO_TABLE;
+			if (result != STACKBEAT_UNWIND_STEPPED)
+				return sb_stops[result];
+		}
 		rip = walk->frame.registers[STACKBEAT_REGISTER_RIP];
 		if (unlikely(!(rip & ~PAGE_MASK)))
 			rip = sb_walk_restore(&walk->frame);
@@ -561,14 +888,14 @@ static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 		return;
 	walk->maps = maps;
 	walk->serial = maps->serial;
-	walk->range = &walk->ranges[0];
-	walk->other = &walk->ranges[1];
-	walk->range->size = 0;
-	walk->other->size = 0;
+	memset(walk->ranges, 0, sizeof(walk->ranges));
+	walk->range = walk->ranges;
+	walk->go = NULL;
 }
 
-static int sb_walk_stack(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames, u64 hash,
-			 bool careful)
+/* Sets the walk to its first frame. */
+static void sb_walk_start(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames,
+			  u64 *frames_end, u64 hash)
 {
 	struct stackbeat_unwind_frame *frame = &walk->frame;
 
@@ -580,38 +907,72 @@ static int sb_walk_stack(struct sb_walk *walk, const struct pt_regs *regs, u64 *
 	frame->descents = 0;
 	walk->regs = regs;
 	walk->to = frames;
+	walk->to_end = frames_end;
 	*walk->to++ = regs->ip;
 	walk->hash = sb_hash(hash, regs->ip);
 	walk->table_frames = 0;
-	walk->careful = careful;
 	walk->skipped = false;
-	return sb_walk_on(walk);
 }
 
-u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
-			  u64 *frames, u64 *frames_end, u64 *hash)
+/* Walks a stack from the frame at which sb_follow() has ended, or from its first frame on. */
+static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames,
+				 u64 *frames_end, u64 *hash, const struct sb_fast *fast,
+				 enum sb_walk_end end)
 {
-	struct sb_walk *walk = this_cpu_ptr(sb_walks);
 	int stop;
 
-	sb_walk_use_maps(walk, maps);
-	walk->to_end = frames_end;
-	stop = sb_walk_stack(walk, regs, frames, *hash, false);
+	sb_walk_start(walk, regs, frames, frames_end, *hash);
+	if (end != SB_WALK_LEFT) {
+		walk->table_frames = fast->to - walk->to;
+		sb_fast_end(walk, fast, end == SB_WALK_STEPPED);
+	}
+	stop = sb_walk_on(walk, end);
 	/* ld.so has such rules, for lazy binding. */
-	if (unlikely(stop == SB_STOP_REGISTER))
-		stop = sb_walk_stack(walk, regs, frames, *hash, true);
+	if (unlikely(stop == SB_STOP_REGISTER)) {
+		sb_walk_start(walk, regs, frames, frames_end, *hash);
+		walk->careful = true;
+		stop = sb_walk_on(walk, SB_WALK_LEFT);
+	}
 	if (unlikely(stop < 0))
 		return SB_UNWIND_TABLE_MISSING;
 	*hash = walk->hash;
 	return SB_SHAPE_USER(walk->to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk->table_frames);
 }
 
-/* The table of a Go program in a range of the last walk; NULL: none. */
-static const struct sb_unwind_table *sb_range_go_table(const struct sb_walk_range *range)
+u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
+			  u64 *frames, u64 *frames_end, u64 *hash)
 {
-	const struct sb_unwind_table *table = range->size ? range->table : NULL;
+	struct sb_walk *walk = this_cpu_read(sb_walks);
+	struct sb_fast fast = {
+		.rsp = regs->sp,
+		.rbp = regs->bp,
+		.rip = regs->ip + 1,
+		.to = frames + 1,
+	};
+	enum sb_walk_end end = SB_WALK_LEFT;
+	struct sb_walk_range *range;
+	struct sb_fast at;
+	u64 count;
 
-	return table && table->view.go->curg ? table : NULL;
+	sb_walk_use_maps(walk, maps);
+	walk->careful = false;
+	range = sb_walk_known_range(walk, regs->ip);
+	if (likely(range && range->table)) {
+		frames[0] = regs->ip;
+		fast.hash = sb_hash(*hash, regs->ip);
+		end = sb_follow(walk, &fast, &range, frames_end, false);
+		if (likely(end == SB_WALK_DONE)) {
+			/* Most walks end here, and have left nothing in `walk`. */
+			*hash = fast.hash;
+			count = fast.to - frames;
+			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
+			       SB_SHAPE_TABLE_FRAMES(count - 1);
+		}
+		walk->range = range;
+	}
+	/* A copy: `fast` stays in registers. */
+	at = fast;
+	return sb_walk_rest(walk, regs, frames, frames_end, hash, &at, end);
 }
 
 /*
@@ -626,26 +987,37 @@ static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
 
 u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
-	struct sb_walk *walk = this_cpu_ptr(sb_walks);
-	const struct sb_unwind_table *table = sb_range_go_table(walk->range);
+	struct sb_walk *walk = this_cpu_read(sb_walks);
+	const struct stackbeat_unwind_go *go = walk->go;
 
-	/* The stack of a goroutine ends in Go. */
-	if (!table)
-		table = sb_range_go_table(walk->other);
-	if (!table)
+	if (!go)
 		return 0;
 	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))
-		return sb_goroutine_read_slowly(wanted, words, table->view.go);
-	return sb_goroutine_read(wanted, words, table->view.go, rdfsbase());
-}
-
-int __init sb_unwind_tables_init(void)
-{
-	sb_walks = __alloc_percpu(sizeof(struct sb_walk), SMP_CACHE_BYTES);
-	return sb_walks ? 0 : -ENOMEM;
+		return sb_goroutine_read_slowly(wanted, words, go);
+	return sb_goroutine_read(wanted, words, go, rdfsbase());
 }
 
 void sb_unwind_tables_exit(void)
 {
-	free_percpu(sb_walks);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		kvfree(per_cpu(sb_walks, cpu));
+}
+
+int __init sb_unwind_tables_init(void)
+{
+	struct sb_walk *walk;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		walk = kvzalloc_node(sizeof(*walk), GFP_KERNEL, cpu_to_node(cpu));
+		if (!walk) {
+			sb_unwind_tables_exit();
+			return -ENOMEM;
+		}
+		walk->range = walk->ranges;
+		per_cpu(sb_walks, cpu) = walk;
+	}
+	return 0;
 }

@@ -48,7 +48,7 @@ static void make_table(struct fuzz *fuzz)
 	struct stackbeat_unwind_view view;
 	struct table_counts counts;
 
-	if (table_builder_finish(fuzz->builder, 0, &table, &counts))
+	if (table_builder_finish(fuzz->builder, NULL, &table, &counts))
 		return;
 	if (!stackbeat_unwind_check(table, table->size))
 		abort();
@@ -71,7 +71,7 @@ static struct stackbeat_unwind_rule rule_of(const struct cfi_row *row)
 	struct table_counts counts;
 
 	if (!builder || table_builder_add(builder, 1, 2, row) ||
-	    table_builder_finish(builder, 0, &table, &counts))
+	    table_builder_finish(builder, NULL, &table, &counts))
 		abort();
 	stackbeat_unwind_open(table, &view);
 	rule = *stackbeat_unwind_find(&view, 1);

@@ -47,8 +47,8 @@ def random_go(randomness):
                        *(randomness.randrange(0, 256, 8) for _ in range(9)), randomness.randrange(2))
 
 
-def sample_with(directory, number, change, go=bytes(32)):
-    """Samples a program with its table changed by `change`."""
+def sample_with(directory, number, change, go=bytes(32), runs=lambda size: ()):
+    """Samples a program with its table changed by `change`, with the runs that `runs` makes for a size of code."""
     process = start_copy(directory / f"program-{number}", ("sort", "signal", "altstack")[number % 3])
     table = compile_table(process.args[0])
     with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=1024 * (number % 2),
@@ -57,7 +57,8 @@ def sample_with(directory, number, change, go=bytes(32)):
         spaces = set_tables(session, process, without=["program-"])
         file_id = next(file_id for file_id, file in spaces.files.items()
                        if file.path == process.args[0])
-        session.set_table(file_id, pack_table(*change(*unpack_table(table)), go=go))
+        changed = change(*unpack_table(table))
+        session.set_table(file_id, pack_table(*changed, runs(256 * (len(changed[1]) - 1)), go=go))
         pairs = []
         while sum(bool(sample.table_frames or sample.user_stop) for sample, _ in pairs) < SAMPLES and len(pairs) < 2000:
             session.poll()
@@ -97,6 +98,21 @@ def one_rule_for_all_code():
     for number, rule in enumerate(rules):
         sample_with(directory, number, lambda first, blocks, rows, starts, _, rule=rule: (
             first, blocks, [0] * len(rows), starts, [rule]))
+
+
+@test
+def runs_in_code_without_frame_pointers():
+    """rbp is any number there; and rules are followed before and after."""
+    randomness = random.Random(43)
+    directory = temporary_directory()
+
+    def cut(size):
+        ends = sorted(randomness.sample(range(size), 32))
+        return list(zip(ends[::2], ends[1::2]))
+
+    for number in range(ROUNDS):
+        sample_with(directory, number, lambda *table: table,
+                    runs=(lambda size: [(0, size)]) if number < 3 else cut)
 
 
 @test

@@ -17,7 +17,7 @@ from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
                      run, start, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, S, Session, STOP_NAMES
-from unwind_tables import HEADER, RULE, compile_table, pack_table, set_tables, wait_for_files
+from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
@@ -207,7 +207,7 @@ def tables_are_checked():
     wrong += [small_table(**{field: value}) for field, values in {
         "magic": (0,), "size": (0, len(table) - 8, 2**32 - 1), "start": (2**64 - 1,),
         "block_count": (0, 2, 1 << 24, 2**32 - 1), "row_count": (0, 2, 2**32 - 1),
-        "rule_count": (0, 2, 2**32 - 1), "flags": (2,)}.items() for value in values]
+        "rule_count": (0, 2, 2**32 - 1), "run_count": (1, 17, 2**32 - 1)}.items() for value in values]
     wrong += [pack_table(0, blocks, [0] * rows, starts, [rule]) for blocks, rows, starts, rule in (
         ([1, 1], 1, b"\0", (8, 0x73, 0, 0, 0)), ([0, 0], 1, b"\0", (8, 0x73, 0, 0, 0)),
         ([0, 2, 1], 1, b"\0", (8, 0x73, 0, 0, 0)), ([0, 1], 1, b"\1", (8, 0x73, 0, 0, 0)),
@@ -219,6 +219,9 @@ def tables_are_checked():
         ([0, 1], 1, b"\0", (8, 0x76, 8, 0, 0)),
         ([0, 1], 1, b"\0", (8, 0x73, 0x20, 0, -1)))]
     wrong += [pack_table(0, [0, 1], [1], b"\0", [(8, 0x73, 0, 0, 0)])]
+    wrong += [small_table(runs=runs) for runs in (
+        [(4, 4)], [(8, 4)], [(0, 257)], [(256, 257)], [(0, 8), (7, 12)], [(8, 12), (0, 8)],
+        [(number, number + 1) for number in range(17)])]
     process = start_copy(temporary_directory(), "checked")
     with Session(rate=2000, pids=[process.pid]) as session:
         # That of the vDSO may be there, of a session that was just closed.
@@ -267,7 +270,7 @@ def large_table_lets_other_threads_run():
     """The module copies and checks 56 MB in parts, also where the kernel does not preempt itself."""
     blocks = 14_000_000
     size = HEADER.size + RULE.size + 4 * (blocks + 1) + 3
-    table = (HEADER.pack(0x77626b73, size + -size % 8, 0x1000, blocks, 1, 1, 0, bytes(32))
+    table = (HEADER.pack(MAGIC, size + -size % 8, 0x1000, blocks, 1, 1, 0, bytes(32))
              + RULE.pack(8, S.REGISTER_RSP << 4 | 3, 0, 0, 0) + bytes(4) + b"\1\0\0\0" * blocks
              + bytes(3 + -size % 8))
     process = start_copy(temporary_directory(), "large")

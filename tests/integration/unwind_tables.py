@@ -12,26 +12,28 @@ from stackbeat import FILE_VDSO
 
 HEADER = struct.Struct("=IIQIIII32s")  # struct stackbeat_unwind_table
 RULE = struct.Struct("=iBBbb")  # struct stackbeat_unwind_rule
+RUN = struct.Struct("=II")  # struct stackbeat_unwind_run
+MAGIC = 0x78626b73
 
 
-def pack_table(first, blocks, row_rules, row_starts, rules, **changes):
+def pack_table(first, blocks, row_rules, row_starts, rules, runs=(), **changes):
     """A table; `changes`: other values of header fields."""
-    size = HEADER.size + RULE.size * len(rules) + 4 * len(blocks) + 3 * len(row_rules)
-    fields = {"magic": 0x77626b73, "size": (size + 7) & ~7, "start": first,
+    size = HEADER.size + RULE.size * len(rules) + RUN.size * len(runs) + 4 * len(blocks) + 3 * len(row_rules)
+    fields = {"magic": MAGIC, "size": (size + 7) & ~7, "start": first,
               "block_count": len(blocks) - 1, "row_count": len(row_rules),
-              "rule_count": len(rules), "flags": 0, "go": bytes(32), **changes}
+              "rule_count": len(rules), "run_count": len(runs), "go": bytes(32), **changes}
     packed = (HEADER.pack(*fields.values()) + b"".join(RULE.pack(*rule) for rule in rules)
-              + struct.pack(f"={len(blocks)}I{len(row_rules)}H", *blocks, *row_rules)
+              + b"".join(RUN.pack(*run) for run in runs) + struct.pack(f"={len(blocks)}I{len(row_rules)}H", *blocks, *row_rules)
               + bytes(row_starts))
     return packed + bytes(-len(packed) % 8)
 
 
 def unpack_table(table):
-    """The arguments of pack_table()."""
-    _, _, first, block_count, row_count, rule_count, _, _ = HEADER.unpack_from(table)
+    """The arguments of pack_table(), without runs."""
+    _, _, first, block_count, row_count, rule_count, run_count, _ = HEADER.unpack_from(table)
     at = HEADER.size
     rules = [RULE.unpack_from(table, at + i * RULE.size) for i in range(rule_count)]
-    at += RULE.size * rule_count
+    at += RULE.size * rule_count + RUN.size * run_count
     blocks = struct.unpack_from(f"={block_count + 1}I", table, at)
     at += 4 * len(blocks)
     row_rules = struct.unpack_from(f"={row_count}H", table, at)

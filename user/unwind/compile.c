@@ -711,6 +711,50 @@ static int read_gaps(struct compilation *compilation)
 	return err || !compilation->has_large_gap ? err : each_gap(compilation, find_framed);
 }
 
+/* Calls */
+
+/*
+ * Returns the size of an indirect call, or a size that is not too large if the rest of it may be
+ * missing; 0: it is another instruction.
+ */
+static size_t indirect_call_size(const unsigned char *bytes, size_t size)
+{
+	unsigned int mod, rm;
+
+	if (size < 2 || bytes[0] != 0xff || ((bytes[1] >> 3 & 7) != 2 && (bytes[1] >> 3 & 7) != 3))
+		return 0;
+	mod = bytes[1] >> 6;
+	rm = bytes[1] & 7;
+	if (mod == 3)
+		return 2;
+	if (mod == 0 && rm == 5)
+		return 6;
+	return 2 + (rm == 4) + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
+}
+
+/*
+ * A table_code. Where instructions begin is not known, so what looks like a call may be a part of
+ * another one: but no call is missed.
+ */
+static bool may_call(void *arg, uint64_t start, uint64_t end)
+{
+	const struct compilation *compilation = arg;
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes;
+	size_t size = end - start;
+
+	if (!code || code->start + code->size < end)
+		return true;
+	bytes = code->bytes + (start - code->start);
+	for (size_t i = 0; i < size; i++) {
+		size_t indirect = indirect_call_size(bytes + i, size - i);
+
+		if ((bytes[i] == 0xe8 && size - i >= 5) || (indirect && indirect <= size - i))
+			return true;
+	}
+	return false;
+}
+
 /* All of it */
 
 static int open_file(struct compilation *compilation, int fd)
@@ -767,6 +811,7 @@ struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **tab
 {
 	struct unwind_summary summary = {0};
 	struct compilation compilation = {.builder = table_builder_new(), .summary = &summary};
+	const struct table_code code = {may_call, &compilation};
 	struct table_counts counts = {0};
 	int err = compilation.builder ? open_file(&compilation, fd) : -ENOMEM;
 
@@ -774,7 +819,7 @@ struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **tab
 	if (!err)
 		err = read_file(&compilation);
 	if (!err)
-		err = table_builder_finish(compilation.builder, 0, table, &counts);
+		err = table_builder_finish(compilation.builder, &code, table, &counts);
 	if (!err)
 		(*table)->go = compilation.go;
 	if (!err && (*table)->size > UNWIND_TABLE_MAX) {

@@ -250,7 +250,7 @@ static int read_functions(struct reader *reader)
 		return -ENOMEM;
 	err = go_pclntab_each_function(reader->pclntab, add_function, reader);
 	if (!err)
-		err = table_builder_finish(reader->builder, 0, &reader->table, &counts);
+		err = table_builder_finish(reader->builder, NULL, &reader->table, &counts);
 	return err;
 }
 

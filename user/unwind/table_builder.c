@@ -13,6 +13,8 @@
 
 /* Bytes between two functions that are taken as padding. */
 #define PADDING_MAX 15u
+/* A stack has few frames in code of fewer bytes: they are walked by rules. */
+#define RUN_MIN 256u
 
 /* The rule at index 0 of each table. */
 #define RULE_NONE 0u
@@ -597,6 +599,17 @@ struct rows {
 	size_t count;
 };
 
+/* The longest runs, in ascending order. */
+struct runs {
+	struct stackbeat_unwind_run list[STACKBEAT_UNWIND_RUNS_MAX];
+	uint32_t count;
+};
+
+static uint32_t run_size(const struct stackbeat_unwind_run *run)
+{
+	return run->end - run->start;
+}
+
 static void add_row(struct rows *rows, uint32_t start, uint16_t rule)
 {
 	if (rows->count && rows->rules[rows->count - 1] == rule)
@@ -629,19 +642,79 @@ static void make_rows(const struct ranges *ranges, struct rows *rows)
 	add_row(rows, (uint32_t)(end - start), RULE_NONE);
 }
 
+/* Whether a rule is the one of runs. */
+static bool is_frame_pointer(const struct stackbeat_unwind_rule *rule)
+{
+	return rule->kind_base == (STACKBEAT_UNWIND_CALLER | CFI_RBP << 4) && rule->cfa == 16 &&
+	       (rule->flags & ~STACKBEAT_UNWIND_RBX_SAVED) == STACKBEAT_UNWIND_RBP_SAVED &&
+	       rule->rbp == -2;
+}
+
+/* Adds a run, unless it is shorter than all of a full list. */
+static void keep_run(struct runs *runs, struct stackbeat_unwind_run run)
+{
+	uint32_t shortest = 0;
+
+	if (run.end - run.start < RUN_MIN)
+		return;
+	if (runs->count == STACKBEAT_UNWIND_RUNS_MAX) {
+		for (uint32_t i = 1; i < runs->count; i++) {
+			if (run_size(&runs->list[i]) < run_size(&runs->list[shortest]))
+				shortest = i;
+		}
+		if (run_size(&run) <= run_size(&runs->list[shortest]))
+			return;
+		runs->count--;
+		memmove(&runs->list[shortest], &runs->list[shortest + 1],
+			(runs->count - shortest) * sizeof(run));
+	}
+	runs->list[runs->count++] = run;
+}
+
+/*
+ * Finds the longest runs. Rows of other rules are part of a run if no call ends in them: no address
+ * before a return address is there. Other kinds of rows are found by addresses that no call has
+ * pushed, such as that of a signal's return trampoline, and what is between functions is not known
+ * to be code.
+ */
+static void find_runs(const struct table_builder *builder, const struct rows *rows, uint64_t start,
+		      const struct table_code *code, struct runs *runs)
+{
+	struct stackbeat_unwind_run run = {0};
+
+	/* The last row has no rule, and no end. */
+	for (size_t i = 0; i + 1 < rows->count; i++) {
+		const struct stackbeat_unwind_rule *rule = &builder->rules[rows->rules[i]];
+
+		if (is_frame_pointer(rule)) {
+			if (!run.end)
+				run.start = rows->starts[i];
+			run.end = rows->starts[i + 1];
+		} else if (run.end && ((rule->kind_base & 0xf) != STACKBEAT_UNWIND_CALLER ||
+				       code->may_call(code->arg, start + rows->starts[i],
+						      start + rows->starts[i + 1]))) {
+			keep_run(runs, run);
+			run.end = 0;
+		}
+	}
+	if (run.end)
+		keep_run(runs, run);
+}
+
 static size_t align_size(size_t size)
 {
 	return (size + 7) & ~(size_t)7;
 }
 
 static struct stackbeat_unwind_table *write_table(const struct table_builder *builder,
-						  const struct rows *rows, uint64_t start,
-						  uint32_t block_count, uint32_t flags)
+						  const struct rows *rows, const struct runs *runs,
+						  uint64_t start, uint32_t block_count)
 {
 	size_t rules_size = builder->rule_count * sizeof(*builder->rules);
+	size_t runs_size = runs->count * sizeof(*runs->list);
 	size_t blocks_size = ((size_t)block_count + 1) * sizeof(uint32_t);
-	size_t size = align_size(sizeof(struct stackbeat_unwind_table) + rules_size + blocks_size +
-				 rows->count * (sizeof(uint16_t) + sizeof(uint8_t)));
+	size_t size = align_size(sizeof(struct stackbeat_unwind_table) + rules_size + runs_size +
+				 blocks_size + rows->count * (sizeof(uint16_t) + sizeof(uint8_t)));
 	struct stackbeat_unwind_table *table;
 	uint32_t *blocks, block = 0;
 	uint16_t *row_rules;
@@ -657,10 +730,11 @@ static struct stackbeat_unwind_table *write_table(const struct table_builder *bu
 		.block_count = block_count,
 		.row_count = (uint32_t)rows->count,
 		.rule_count = (uint32_t)builder->rule_count,
-		.flags = flags,
+		.run_count = runs->count,
 	};
 	memcpy(table + 1, builder->rules, rules_size);
-	blocks = (uint32_t *)((char *)(table + 1) + rules_size);
+	memcpy((char *)(table + 1) + rules_size, runs->list, runs_size);
+	blocks = (uint32_t *)((char *)(table + 1) + rules_size + runs_size);
 	row_rules = (uint16_t *)(blocks + block_count + 1);
 	row_starts = (uint8_t *)(row_rules + rows->count);
 	for (size_t i = 0; i < rows->count; i++) {
@@ -676,7 +750,7 @@ static struct stackbeat_unwind_table *write_table(const struct table_builder *bu
 	return table;
 }
 
-static int make_table(const struct table_builder *builder, uint32_t flags,
+static int make_table(const struct table_builder *builder, const struct table_code *code,
 		      struct stackbeat_unwind_table **table, struct table_counts *counts)
 {
 	const struct ranges *ranges = &builder->done;
@@ -684,6 +758,7 @@ static int make_table(const struct table_builder *builder, uint32_t flags,
 		 blocks =
 			 (ranges->list[ranges->count - 1].end - start) / STACKBEAT_UNWIND_BLOCK + 1;
 	struct rows rows = {0};
+	struct runs runs = {0};
 	int err = -ENOMEM;
 
 	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX)
@@ -698,7 +773,9 @@ static int make_table(const struct table_builder *builder, uint32_t flags,
 	err = -E2BIG;
 	if (rows.count > STACKBEAT_UNWIND_ROWS_MAX)
 		goto out;
-	*table = write_table(builder, &rows, start, (uint32_t)blocks, flags);
+	if (code)
+		find_runs(builder, &rows, start, code, &runs);
+	*table = write_table(builder, &rows, &runs, start, (uint32_t)blocks);
 	err = *table ? 0 : -ENOMEM;
 out:
 	free(rows.starts);
@@ -706,7 +783,7 @@ out:
 	return err;
 }
 
-int table_builder_finish(struct table_builder *builder, uint32_t flags,
+int table_builder_finish(struct table_builder *builder, const struct table_code *code,
 			 struct stackbeat_unwind_table **table, struct table_counts *counts)
 {
 	int err = table_builder_end_source(builder);
@@ -718,5 +795,5 @@ int table_builder_finish(struct table_builder *builder, uint32_t flags,
 	};
 	if (!err && !builder->done.count)
 		err = -ENOENT;
-	return err ? err : make_table(builder, flags, table, counts);
+	return err ? err : make_table(builder, code, table, counts);
 }

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_UNWIND_TABLE_BUILDER_H
 #define STACKBEAT_UNWIND_TABLE_BUILDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stackbeat_unwind.h>
@@ -14,6 +15,13 @@ struct table_counts {
 	uint64_t rows;
 	uint64_t unsupported; /* ranges whose rule a table can't express */
 	uint64_t overlapping; /* ranges that were dropped: one of their source starts before */
+};
+
+/* The code of a table. */
+struct table_code {
+	/* Whether an instruction that begins and ends in [start, end) may be a call. */
+	bool (*may_call)(void *arg, uint64_t start, uint64_t end);
+	void *arg;
 };
 
 /* Returns an empty builder, or NULL without memory. table_builder_free() accepts NULL. */
@@ -50,11 +58,11 @@ int table_builder_each_range(const struct table_builder *builder,
 			     void *arg);
 
 /*
- * Ends the last source, merges the rows, and sets *table to a table with `flags` that the caller
- * frees. Gaps of fewer than 16 bytes between functions, which are padding, get the rule before
- * them. Returns 0, -ENOENT without rows, -E2BIG beyond a limit, or -ENOMEM.
+ * Ends the last source, merges the rows, and sets *table to a table that the caller frees. It has
+ * runs if `code` is not NULL. Gaps of fewer than 16 bytes between functions, which are padding, get
+ * the rule before them. Returns 0, -ENOENT without rows, -E2BIG beyond a limit, or -ENOMEM.
  */
-int table_builder_finish(struct table_builder *builder, uint32_t flags,
+int table_builder_finish(struct table_builder *builder, const struct table_code *code,
 			 struct stackbeat_unwind_table **table, struct table_counts *counts);
 
 #endif

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		if (!strcmp(name, ".eh_frame") && cfi_read(&section, add_row, builder, &cfi_counts))
 			errx(1, "%s: .eh_frame is broken", argv[1]);
 	}
-	result = table_builder_finish(builder, 0, &table, &table_counts);
+	result = table_builder_finish(builder, NULL, &table, &table_counts);
 	if (result)
 		errx(1, "%s: %s", argv[1], strerror(-result));
 	if (fwrite(table, table->size, 1, stdout) != 1)

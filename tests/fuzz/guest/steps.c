@@ -640,6 +640,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 struct random_table {
 	struct stackbeat_unwind_table header;
 	struct stackbeat_unwind_rule rules[8];
+	struct stackbeat_unwind_run runs[2];
 	uint32_t blocks[64 + 1];
 	uint16_t row_rules[64];
 	uint8_t row_starts[64];
@@ -657,7 +658,7 @@ static void draw_table(struct random *random, struct random_table *table)
 		.block_count = 64,
 		.row_count = 64,
 		.rule_count = 8,
-		.flags = draw(random, 2),
+		.run_count = 2,
 	};
 	for (size_t i = 0; i < COUNT(table->rules); i++) {
 		uint32_t extra = (uint32_t)draw(random, 4), place = (uint32_t)draw(random, 4);
@@ -670,6 +671,12 @@ static void draw_table(struct random *random, struct random_table *table)
 			.rbp = (int8_t)draw(random, 16),
 			.extra = (int8_t)draw(random, 16),
 		};
+	}
+	/* Up to the end of the code. */
+	for (uint32_t i = 0, end = 0; i < COUNT(table->runs); i++) {
+		table->runs[i].start = end + (uint32_t)draw(random, 4096);
+		end = table->runs[i].start + 1 + (uint32_t)draw(random, 4095);
+		table->runs[i].end = end;
 	}
 	for (uint32_t i = 0; i < COUNT(table->row_rules); i++) {
 		table->blocks[i + 1] = i + 1;

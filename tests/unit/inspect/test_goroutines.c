@@ -86,7 +86,7 @@ static struct world *new_world(void)
 	add_row(builder, GOPARK, 16);
 	add_row(builder, PREEMPT, 8);
 	add_row(builder, FINALIZER, 0);
-	assert_int_equal(table_builder_finish(builder, 0, &world->table, &counts), 0);
+	assert_int_equal(table_builder_finish(builder, NULL, &world->table, &counts), 0);
 	table_builder_free(builder);
 	memcpy(world->functions, functions, sizeof(functions));
 	world->program = (struct go_program){

@@ -391,6 +391,58 @@ static void entry_and_trampoline_in_code_with_frame_pointers(void **state)
 	free(table);
 }
 
+#define FRAMED                                                                                     \
+	"	.rept 20; .cfi_startproc; push %rbp; .cfi_def_cfa_offset 16; .cfi_offset 6, "            \
+	"-16;\"\n"                                                                                 \
+	"	\"mov %rsp,%rbp; .cfi_def_cfa_register 6; call start; .fill 20,1,0x90; pop "             \
+	"%rbp;\"\n"                                                                                \
+	"	\".cfi_def_cfa 7, 8; ret; .cfi_endproc; .endr;\"\n"
+
+/* A function without a frame pointer is part of a run, unless a call in it pushes a return address.
+ */
+static void calls_without_frame_pointer_end_a_run(void **state)
+{
+	static const struct {
+		const char *code;
+		unsigned int runs;
+	} cases[] = {
+		{"ret", 1},
+		{"jmp *%rax", 1},
+		{"push (%rax); pop %rcx; mov $-1,%eax", 1},
+		/* The end of what would be a call is that of the next function. */
+		{".byte 0xe8, 0", 1},
+		{"call start", 2},
+		{"call *%rax", 2},
+		{"call *(%rax)", 2},
+		{"call *8(%rax)", 2},
+		{"call *(%rax,%rbx,8)", 2},
+		{"call *8(%rsp)", 2},
+		{"call *4096(%rax)", 2},
+		{"call *4096(%rax,%rbx)", 2},
+		{"call *start(%rip)", 2},
+		{"lcall *(%rax)", 2},
+	};
+	static const char before[] = "__asm__(\"" FRAMED "\".cfi_startproc;",
+			  behind[] = "; .cfi_endproc;\"\n\"" FRAMED
+				     "\"\");\nvoid start(void) { for (;;); }\n";
+	char source[4096];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stackbeat_unwind_table *table;
+		struct stackbeat_unwind_view view;
+
+		snprintf(source, sizeof(source), "%s%s%s", before, cases[i].code, behind);
+		assert_int_equal(build("-O2 -static -nostdlib -Wl,-e,start", source, &table).result,
+				 UNWIND_COMPILED);
+		stackbeat_unwind_open(table, &view);
+		assert_int_equal(view.run_count, cases[i].runs);
+		for (uint32_t run = 0; run < view.run_count; run++)
+			assert_in_range(view.runs[run].end - view.runs[run].start, 600, 1500);
+		free(table);
+	}
+}
+
 static int memfd_with(const void *bytes, size_t size)
 {
 	int fd = memfd_create("file", MFD_CLOEXEC);
@@ -561,6 +613,7 @@ int main(void)
 		cmocka_unit_test(destructors_have_rules),
 		cmocka_unit_test(code_with_frame_pointers_has_rules),
 		cmocka_unit_test(entry_and_trampoline_in_code_with_frame_pointers),
+		cmocka_unit_test(calls_without_frame_pointer_end_a_run),
 		cmocka_unit_test(files_without_table),
 		cmocka_unit_test(a_changed_file_is_harmless),
 		cmocka_unit_test(a_worker_is_not_trusted),

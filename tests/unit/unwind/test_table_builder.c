@@ -47,7 +47,7 @@ static struct stackbeat_unwind_table *finish(struct table_builder *builder,
 {
 	struct stackbeat_unwind_table *table;
 
-	assert_int_equal(table_builder_finish(builder, 0, &table, counts), 0);
+	assert_int_equal(table_builder_finish(builder, NULL, &table, counts), 0);
 	assert_true(stackbeat_unwind_check(table, table->size));
 	table_builder_free(builder);
 	return table;
@@ -603,7 +603,7 @@ static void code_is_limited(void **state)
 	(void)state;
 	add(builder, 0, 1, 8);
 	add(builder, size, size + 1, 8);
-	assert_int_equal(table_builder_finish(builder, 0, &table, &counts), -E2BIG);
+	assert_int_equal(table_builder_finish(builder, NULL, &table, &counts), -E2BIG);
 	assert_null(table);
 	table_builder_free(builder);
 }
@@ -616,26 +616,163 @@ static void nothing_makes_no_table(void **state)
 
 	(void)state;
 	add(builder, 5, 5, 8);
-	assert_int_equal(table_builder_finish(builder, 0, &table, &counts), -ENOENT);
+	assert_int_equal(table_builder_finish(builder, NULL, &table, &counts), -ENOENT);
 	assert_null(table);
 	table_builder_free(builder);
 	table_builder_free(NULL);
 }
 
-static void flags_are_kept(void **state)
+/* Runs of code with frame pointers */
+
+#define FRAMED_SIZE 512u
+/* What follows push %rbp; mov %rsp,%rbp, and the ret of a function. */
+#define FRAMED_BODY 4u
+#define FRAMED_RET (FRAMED_SIZE - 1)
+
+/* Adds a function with a frame pointer, at a multiple of FRAMED_SIZE. */
+static void add_framed(struct table_builder *builder, uint64_t number)
 {
-	struct table_builder *builder = new_builder();
+	struct cfi_row pushed = rsp_row(16), framed;
+	uint64_t start = TEXT + number * FRAMED_SIZE;
+
+	pushed.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	framed = pushed;
+	framed.base = CFI_RBP;
+	add_row(builder, start, start + 1, rsp_row(8));
+	add_row(builder, start + 1, start + FRAMED_BODY, pushed);
+	add_row(builder, start + FRAMED_BODY, start + FRAMED_RET, framed);
+	add_row(builder, start + FRAMED_RET, start + FRAMED_SIZE, rsp_row(8));
+}
+
+/* A table_code with one call, at an address. */
+static bool may_call(void *arg, uint64_t start, uint64_t end)
+{
+	return *(uint64_t *)arg - start < end - start;
+}
+
+/* Checks the runs of the table of a builder, which is freed; `ends`: start and end of each. */
+static void check_runs(struct table_builder *builder, uint64_t call, const uint32_t ends[][2],
+		       size_t count)
+{
+	const struct table_code code = {may_call, &call};
 	struct stackbeat_unwind_table *table;
+	struct stackbeat_unwind_view view;
 	struct table_counts counts;
 
-	(void)state;
-	add(builder, 0, 16, 8);
-	assert_int_equal(
-		table_builder_finish(builder, STACKBEAT_UNWIND_FRAME_POINTERS, &table, &counts), 0);
-	assert_int_equal(table->flags, STACKBEAT_UNWIND_FRAME_POINTERS);
+	assert_int_equal(table_builder_finish(builder, &code, &table, &counts), 0);
 	assert_true(stackbeat_unwind_check(table, table->size));
+	stackbeat_unwind_open(table, &view);
+	assert_int_equal(view.run_count, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(view.runs[i].start, ends[i][0]);
+		assert_int_equal(view.runs[i].end, ends[i][1]);
+	}
 	table_builder_free(builder);
 	free(table);
+}
+
+static void functions_with_frame_pointers_are_a_run(void **state)
+{
+	static const uint32_t all[][2] = {{FRAMED_BODY, 3 * FRAMED_SIZE - 1}},
+			      cut[][2] = {{FRAMED_BODY, FRAMED_RET},
+					  {FRAMED_SIZE + FRAMED_BODY, 3 * FRAMED_SIZE - 1}};
+	/* In a body, in a prologue, at a ret. */
+	static const uint64_t calls[] = {100, FRAMED_SIZE, FRAMED_RET};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct table_builder *builder = new_builder();
+
+		for (uint64_t number = 0; number < 3; number++)
+			add_framed(builder, number);
+		check_runs(builder, TEXT + calls[i], i ? cut : all, i ? 2 : 1);
+	}
+}
+
+/* Nothing has called these: what leads to them is on the stack without a call. */
+static void rows_without_caller_end_a_run(void **state)
+{
+	static const uint32_t cut[][2] = {{FRAMED_BODY, FRAMED_RET},
+					  {2 * FRAMED_SIZE + FRAMED_BODY, 3 * FRAMED_SIZE - 1}};
+	static const enum cfi_kind kinds[] = {CFI_SIGNAL, CFI_END, CFI_GO_SWITCH};
+
+	(void)state;
+	for (size_t i = 0; i <= sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct table_builder *builder = new_builder();
+
+		add_framed(builder, 0);
+		/* The last one of all is a gap. */
+		if (i < sizeof(kinds) / sizeof(kinds[0]))
+			add_row(builder, TEXT + FRAMED_SIZE, TEXT + 2 * FRAMED_SIZE,
+				(struct cfi_row){.kind = kinds[i], .base = CFI_RSP});
+		add_framed(builder, 2);
+		check_runs(builder, 0, cut, 2);
+	}
+}
+
+/* A rule of runs says that rbp is at CFA - 16, and the CFA at rbp + 16. */
+static void other_frames_are_no_run(void **state)
+{
+	struct cfi_row row = rsp_row(16);
+
+	(void)state;
+	row.base = CFI_RBP;
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	for (int i = 0; i < 4; i++) {
+		struct table_builder *builder = new_builder();
+		struct cfi_row other = row;
+		uint32_t run[][2] = {{0, 2 * FRAMED_SIZE}};
+
+		if (i == 1)
+			other.base = CFI_RSP;
+		else if (i == 2)
+			other.offset = 24;
+		else if (i == 3)
+			other.rbp.offset = -24;
+		add_row(builder, TEXT, TEXT + 2 * FRAMED_SIZE, other);
+		check_runs(builder, TEXT + FRAMED_SIZE, run, !i);
+	}
+}
+
+static void the_longest_runs_are_kept(void **state)
+{
+	const uint32_t count = STACKBEAT_UNWIND_RUNS_MAX + 2;
+	struct table_builder *builder = new_builder();
+	uint32_t ends[STACKBEAT_UNWIND_RUNS_MAX][2], kept = 0;
+
+	(void)state;
+	/* The third and the last but one are of one function, the others of two. */
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_short = i == 2 || i == count - 2;
+
+		add_framed(builder, (uint64_t)4 * i);
+		if (is_short)
+			continue;
+		add_framed(builder, (uint64_t)4 * i + 1);
+		ends[kept][0] = 4 * i * FRAMED_SIZE + FRAMED_BODY;
+		ends[kept++][1] = (4 * i + 2) * FRAMED_SIZE - 1;
+	}
+	check_runs(builder, 0, ends, STACKBEAT_UNWIND_RUNS_MAX);
+}
+
+/* A run, or the code between two, around each offset. */
+static void code_is_narrowed_to_a_run(void **state)
+{
+	static const struct stackbeat_unwind_run runs[] = {{10, 20}, {30, 40}};
+	const struct stackbeat_unwind_view view = {.runs = runs, .run_count = 2};
+	static const uint64_t expected[][4] = {{0, 0, 10, 0},   {9, 0, 10, 0},   {10, 10, 20, 1},
+					       {19, 10, 20, 1}, {20, 20, 30, 0}, {29, 20, 30, 0},
+					       {30, 30, 40, 1}, {40, 40, 100, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		__u64 low = 0, high = 100;
+
+		assert_int_equal(stackbeat_unwind_narrow(&view, expected[i][0], &low, &high),
+				 expected[i][3]);
+		assert_int_equal(low, expected[i][1]);
+		assert_int_equal(high, expected[i][2]);
+	}
 }
 
 /* Each byte of a small table is changed to each value: what the check accepts is safe to use. */
@@ -692,7 +829,11 @@ int main(void)
 		cmocka_unit_test(rules_are_limited),
 		cmocka_unit_test(code_is_limited),
 		cmocka_unit_test(nothing_makes_no_table),
-		cmocka_unit_test(flags_are_kept),
+		cmocka_unit_test(functions_with_frame_pointers_are_a_run),
+		cmocka_unit_test(rows_without_caller_end_a_run),
+		cmocka_unit_test(other_frames_are_no_run),
+		cmocka_unit_test(the_longest_runs_are_kept),
+		cmocka_unit_test(code_is_narrowed_to_a_run),
 		cmocka_unit_test(a_changed_table_is_refused_or_safe),
 	};
 
