@@ -840,6 +840,9 @@ enum stackbeat_stat {
 	STACKBEAT_S_KERNEL_STACKS_UNWOUND, /* found by the unwinder */
 	STACKBEAT_S_KERNEL_STACKS_COMPARED, /* found by both, to check the rules */
 	STACKBEAT_S_KERNEL_STACKS_DIFFERENT, /* of these, those that the rules had wrong */
+	STACKBEAT_S_FRAMES_BY_TABLES, /* sum of the samples' table_frames; likewise */
+	/* rules of such frames that were not in the CPU's cache of rules; likewise. 0 in restricted sessions */
+	STACKBEAT_S_UNWIND_RULE_MISSES,
 	STACKBEAT_S_COUNT
 };
 

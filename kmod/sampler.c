@@ -368,8 +368,10 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 	}
 	if (!maps || !sb_frame_pointers_suffice(&cursor->last, regs, sample->generation)) {
 		if (maps)
-			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
+			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash,
+						     &sampler->rule_misses);
 		if (user != SB_UNWIND_TABLE_MISSING) {
+			sampler->table_frames += SB_SHAPE_COUNT_TABLE_FRAMES(user);
 			wanted = READ_ONCE(sampler->session->goroutines);
 			/* The end of a sample has room for it. */
 			if (wanted)

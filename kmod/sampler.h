@@ -40,6 +40,7 @@ struct sb_sampler {
 	u64 missed_sum;
 	u64 stack_copies, stack_copies_lost;
 	struct sb_kernel_walks kernel_walks;
+	u64 table_frames, rule_misses;
 	u32 copy_turn;		/* counts samples for stack_copy_every */
 	bool copy_is_extra;	/* of the current sample */
 	u64 overhead;		/* cycles */

@@ -20,6 +20,7 @@ struct pt_regs;
 #define SB_SHAPE_TABLE_FRAMES(frames) ((u64)(frames) << 48)
 #define SB_SHAPE_KERNEL_FRAMES(shape) ((u16)(shape))
 #define SB_SHAPE_USER_FRAMES(shape) ((u32)(shape) >> 16)
+#define SB_SHAPE_COUNT_TABLE_FRAMES(shape) ((shape) >> 48)
 
 /*
  * Unwinds the kernel part: regs are those of the interrupted kernel code. Writes up to

@@ -84,6 +84,7 @@ struct sb_walk {
 	u64 *to, *to_end;
 	u64 hash;
 	u64 table_frames;
+	u64 *misses;
 	bool careful;	/* the fast loops are not used */
 	bool skipped;	/* the fast loops have not followed rbx */
 };
@@ -834,6 +835,7 @@ static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 			return STACKBEAT_STOP_OUTERMOST;
 		if (end != SB_WALK_STEPPED) {
 			rule = walk->range->table ? sb_walk_find_rule(walk, &kind) : NULL;
+			*walk->misses += end == SB_WALK_MISS;
 			if (end == SB_WALK_MISS && kind != SB_RULE_OTHER)
 				continue;
 			result = sb_walk_step(walk, rule);
@@ -940,7 +942,7 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 }
 
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
-			  u64 *frames, u64 *frames_end, u64 *hash)
+			  u64 *frames, u64 *frames_end, u64 *hash, u64 *misses)
 {
 	struct sb_walk *walk = this_cpu_read(sb_walks);
 	struct sb_fast fast = {
@@ -972,6 +974,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 	}
 	/* A copy: `fast` stays in registers. */
 	at = fast;
+	walk->misses = misses;
 	return sb_walk_rest(walk, regs, frames, frames_end, hash, &at, end);
 }
 

@@ -17,10 +17,10 @@ struct sb_unwind_maps;
 /*
  * As sb_unwind_user(), for a 64-bit program with these mappings. The shape has the number of frames
  * found by tables, too. SB_UNWIND_TABLE_MISSING: then *hash is unchanged, and the frames written are
- * to be replaced.
+ * to be replaced. Adds to *misses the rules that were not in the CPU's cache.
  */
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
-			  u64 *frames, u64 *frames_end, u64 *hash);
+			  u64 *frames, u64 *frames_end, u64 *hash, u64 *misses);
 
 /*
  * As sb_goroutine_read(), for the goroutine that the current thread runs, right after its stack was

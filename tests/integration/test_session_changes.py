@@ -454,7 +454,9 @@ def recording_is_paused_resumed_and_shown_in_status():
                           ("stack_copies_lost", "stack_copies_lost"),
                           ("kernel_stacks_unwound", "kernel_stacks_unwound"),
                           ("kernel_stacks_compared", "kernel_stacks_compared"),
-                          ("kernel_stacks_different", "kernel_stacks_different")):
+                          ("kernel_stacks_different", "kernel_stacks_different"),
+                          ("frames_by_tables", "frames_by_tables"),
+                          ("unwind_rule_misses", "unwind_rule_misses")):
         expected[name] = stats[counter]
     # The kernel worker still runs.
     check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"overhead of the worker: {stats}")

@@ -135,6 +135,26 @@ def stack_is_copied_until_the_tables_are_there():
 
 
 @test
+def misses_of_the_cache_of_rules_are_counted():
+    """A rule that is used again is in the cache."""
+    process = start(*workload("frameless", "plain", DEPTH))
+    with Session(rate=2000, watermark=4096, pids=[process.pid]) as session:
+        session.start()
+        set_tables(session, process)
+        session.read_until(lambda samples: sum(bool(sample.table_frames) for sample in samples) >= SAMPLES)
+        first = session.stats()
+        session.read_until(lambda samples: len(samples) >= 5 * SAMPLES)
+        session.stop()
+        last = session.stats()
+        frames, misses = (last[name] - first[name] for name in ("frames_by_tables", "unwind_rule_misses"))
+        check(first["unwind_rule_misses"] > 0, f"no miss: {first}")
+        check(frames >= SAMPLES * DEPTH, f"frames: {first}, {last}")
+        check(misses < frames / 50, f"{misses} misses of {frames} frames")
+        check_equal(last["unwind_rule_misses"], sum(cpu["unwind_rule_misses"]
+                    for cpu in session.get()["cpu_stats"].values()), "misses of all CPUs")
+
+
+@test
 def copy_without_room_loses_only_the_copy():
     process = start_copy(temporary_directory(), "frameless", mode="plain")
     with Session(rate=2000, watermark=4096, pids=[process.pid], ring_size=S.RING_SIZE_MIN,

@@ -62,6 +62,8 @@ const struct counter counter_table[COUNTER_COUNT] = {
 						 .name = "kernel stacks that differed",
 						 .group = COUNTERS_UNWINDING,
 						 .is_incomplete = true},
+	[STACKBEAT_S_FRAMES_BY_TABLES] = {.key = "frames_by_tables"},
+	[STACKBEAT_S_UNWIND_RULE_MISSES] = {.key = "unwind_rule_misses"},
 	[COUNTER_PERF_MAPS_DROPPED] = {.name = "perf maps dropped",
 				       .group = COUNTERS_ADDRESS_SPACES,
 				       .is_incomplete = true},

@@ -221,6 +221,8 @@ static void status_shows_json(void **state)
 		{"kernel_stacks_unwound", STACKBEAT_S_KERNEL_STACKS_UNWOUND},
 		{"kernel_stacks_compared", STACKBEAT_S_KERNEL_STACKS_COMPARED},
 		{"kernel_stacks_different", STACKBEAT_S_KERNEL_STACKS_DIFFERENT},
+		{"frames_by_tables", STACKBEAT_S_FRAMES_BY_TABLES},
+		{"unwind_rule_misses", STACKBEAT_S_UNWIND_RULE_MISSES},
 		{"current_rate", STACKBEAT_S_RATE},
 	};
 	json_object *object, *sessions;
