@@ -344,7 +344,7 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
  * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
  * the copy of the stack, if the session wants one; also if it is the turn of the sample to have one.
  */
-static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
+static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
 					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
 					   u32 *copy)
 {

@@ -61,7 +61,31 @@ struct sb_walk_range {
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
+	struct sb_walk_range *next;	/* the one that was entered from here: looked at first */
 	bool is_run;	/* frame pointers lead to the callers of callers */
+};
+
+/* What walks have found in an array of mappings, which keeps the tables alive. */
+struct sb_walk_space {
+	u64 serial;	/* of the mappings; others may have been freed. 0: no mappings */
+	const struct sb_unwind_maps *maps;
+	struct sb_walk_range ranges[SB_RANGES];
+	struct sb_walk_range *first;	/* the range of the first frame of a walk: looked at first */
+	u32 next_range;	/* the one that a new range replaces, modulo SB_RANGES */
+	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
+} ____cacheline_aligned;
+
+/* Processes and sessions take turns on a CPU. */
+#define SB_WALK_SPACES 8u
+
+/*
+ * The variables of a fast loop: registers of the frame, and the output. A loop takes only steps that
+ * need no further checks, and leaves each other step, including errors, to the careful path. `rip` is
+ * the address by which the rule is found, plus 1: a return address, or that of the first frame + 1.
+ */
+struct sb_fast {
+	unsigned long rsp, rbp, rip;
+	u64 *to, hash;
 };
 
 /*
@@ -70,14 +94,11 @@ struct sb_walk_range {
  */
 struct sb_walk {
 	struct sb_cached_rule rules[SB_CACHE_SETS * SB_CACHE_WAYS];
+	struct sb_walk_space spaces[SB_WALK_SPACES];	/* by serial */
 
-	const struct sb_unwind_maps *maps;
-	u64 serial;	/* of the mappings: an array of an earlier walk may have been freed */
+	struct sb_walk_space *space;
 	struct sb_walk_range *range;	/* that of the frame */
-	/* Ranges of frames of these mappings, which keep their tables. */
-	struct sb_walk_range ranges[SB_RANGES];
-	u32 next_range;	/* the one that a new range replaces, modulo SB_RANGES */
-	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
+	struct sb_fast fast;	/* where sb_follow() has ended */
 
 	struct stackbeat_unwind_frame frame;
 	const struct pt_regs *regs;	/* registers of the first frame, until they are in `frame` */
@@ -85,7 +106,7 @@ struct sb_walk {
 	u64 hash;
 	u64 table_frames;
 	u64 *misses;
-	bool careful;	/* the fast loops are not used */
+	bool careful;	/* the fast loops are not used any more by this walk */
 	bool skipped;	/* the fast loops have not followed rbx */
 };
 
@@ -105,14 +126,36 @@ static __always_inline bool sb_rule_has_key(const struct sb_cached_rule *rule, u
 	return !((rule->key ^ key) << (64 - SB_KIND_SHIFT));
 }
 
-static __always_inline const struct sb_cached_rule *
-sb_cache_find(const struct sb_walk *walk, u64 offset, u64 key)
+/* Exchanges a rule and the next one, without a register: the fast loop has none to spare. */
+static __always_inline void sb_cache_exchange(struct sb_cached_rule *rule)
 {
-	const struct sb_cached_rule *rule = &walk->rules[sb_cache_set(offset)];
+	asm volatile("pushq (%0)\n"
+		     "pushq 8(%0)\n"
+		     "pushq 16(%0)\n"
+		     "pushq 24(%0)\n"
+		     "popq 8(%0)\n"
+		     "popq (%0)\n"
+		     "popq 24(%0)\n"
+		     "popq 16(%0)\n"
+		     : : "r" (rule) : "memory");
+}
 
+/*
+ * Sets *found to the cached rule of an address, if there is one. It becomes the first rule of its
+ * set: otherwise, what other processes have done would decide whether it is, and what this walk costs.
+ */
+static __always_inline bool sb_cache_find(struct sb_walk *walk, u64 offset, u64 key,
+					  const struct sb_cached_rule **found)
+{
+	struct sb_cached_rule *rule = &walk->rules[sb_cache_set(offset)];
+
+	*found = rule;
 	if (likely(sb_rule_has_key(rule, key)))
-		return rule;
-	return sb_rule_has_key(rule + 1, key) ? rule + 1 : NULL;
+		return true;
+	if (!sb_rule_has_key(rule + 1, key))
+		return false;
+	sb_cache_exchange(rule);
+	return true;
 }
 
 static enum sb_rule_kind sb_rule_kind(const struct stackbeat_unwind_rule *rule)
@@ -139,8 +182,9 @@ static enum sb_rule_kind sb_cache_rule(struct sb_walk *walk, u64 offset, u64 key
 {
 	struct sb_cached_rule *set = &walk->rules[sb_cache_set(offset)];
 	enum sb_rule_kind kind = sb_rule_kind(rule);
+	const struct sb_cached_rule *found;
 
-	if (kind == SB_RULE_OTHER || sb_cache_find(walk, offset, key))
+	if (kind == SB_RULE_OTHER || sb_cache_find(walk, offset, key, &found))
 		return kind;
 	set[1] = set[0];
 	set[0] = (struct sb_cached_rule){
@@ -176,16 +220,6 @@ enum sb_walk_end {
 	SB_WALK_MISS,	/* the rule of the frame is not cached */
 	SB_WALK_STEP,	/* the frame needs a step of the careful path */
 	SB_WALK_DONE,	/* the frame is the outermost one */
-};
-
-/*
- * The variables of a fast loop: registers of the frame, and the output. A loop takes only steps that
- * need no further checks, and leaves each other step, including errors, to the careful path. `rip` is
- * the address by which the rule is found, plus 1: a return address, or that of the first frame + 1.
- */
-struct sb_fast {
-	unsigned long rsp, rbp, rip;
-	u64 *to, hash;
 };
 
 static __always_inline struct sb_fast sb_fast_begin(const struct sb_walk *walk)
@@ -359,7 +393,7 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 	"2: movq 8(\\fp), %[ret]\n"                                                                \
 	"leaq (%[ret], %[minus_low]), %[offset]\n"                                                 \
 	"cmpq %[size], %[offset]\n"                                                                \
-	"jae .Lleft_%=_\\n\n"                                                                      \
+	"jae .Loutside_%=_\\n\n"                                                                   \
 	"cmpq \\fp, \\next\n"                                                                      \
 	"jbe .Lleft_%=_\\n\n"                                                                      \
 	"orq \\next, %[seen]\n"                                                                    \
@@ -370,6 +404,11 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 	_ASM_EXTABLE_UA(2b, .Lleft_%=_\\n)                                                         \
 	".endm\n"                                                                                  \
 	".macro sb_leave n, fp, next, before\n"                                                    \
+	".Loutside_%=_\\n:\n"                                                                      \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
+	"movq \\fp, %[offset]\n"                                                                   \
+	"movq \\next, %[next]\n"                                                                   \
+	"jmp .Loutside_%=\n"                                                                       \
 	".Lleft_%=_\\n:\n"                                                                         \
 	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
 	"movq \\before, %[offset]\n"                                                               \
@@ -389,14 +428,14 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 
 /*
  * Follows up to SB_RUN_ROUND frames of a run, by frame pointers. fast->rbp is aligned, at least
- * fast->rsp, and masked against speculation. fast->rip is not changed. *seen: all bits of the frame
- * pointers that were taken. Returns SB_ROUND_WHOLE or SB_ROUND_LEFT.
+ * fast->rsp, and masked against speculation. *seen: all bits of the frame pointers that were taken.
+ * Returns SB_ROUND_*; after SB_ROUND_OUTSIDE, fast->rip is the return address that was not stored,
+ * otherwise it is not changed.
  */
 static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fast_range *range,
 					unsigned long mask, unsigned long *seen)
 {
 	unsigned long fp = fast->rbp, before = fast->rsp - 2 * sizeof(u64), next, rip, offset;
-	u32 status = SB_ROUND_LEFT;
 	u64 *to = fast->to;
 
 	asm_inline volatile(SB_RUN_MACROS
@@ -407,6 +446,8 @@ static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fa
 			    "jmp .Lleft_%=\n"
 			    SB_EACH_OF_RUN_ROUND("sb_leave")
 			    ".Lleft_%=:\n"
+			    "xorl %k[ret], %k[ret]\n"
+			    ".Loutside_%=:\n"
 			    ".purgem sb_hash\n"
 			    ".purgem sb_frame\n"
 			    ".purgem sb_leave\n"
@@ -417,11 +458,13 @@ static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fa
 			      [size] "r" (range->size),
 			      [round_size] "i" (SB_RUN_ROUND * sizeof(u64))
 			    : "cc", "memory");
-	if (fast->to == to + SB_RUN_ROUND)
-		status = SB_ROUND_WHOLE;
 	fast->rsp = offset + 2 * sizeof(u64);
 	fast->rbp = next;
-	return status;
+	if (rip) {
+		fast->rip = rip;
+		return SB_ROUND_OUTSIDE;
+	}
+	return fast->to == to + SB_RUN_ROUND ? SB_ROUND_WHOLE : SB_ROUND_LEFT;
 }
 
 static __always_inline struct sb_fast_range sb_fast_range(const struct sb_walk_range *range)
@@ -433,32 +476,66 @@ static __always_inline struct sb_fast_range sb_fast_range(const struct sb_walk_r
 	};
 }
 
-/* The range of an address, of those that the walk has; NULL: none. */
-static __always_inline struct sb_walk_range *sb_walk_known_range(struct sb_walk *walk, u64 address)
+static __always_inline bool sb_range_has(const struct sb_walk_range *range, u64 address)
+{
+	return address - range->low < range->size;
+}
+
+/* Whether a fast loop may enter the range at a return address. */
+static __always_inline bool sb_range_takes(const struct sb_walk_range *range, u64 rip)
+{
+	return rip - (range->low + 1) < range->returns;
+}
+
+/*
+ * The range of a return address, if a fast loop may enter it there from *from. The place of a range in
+ * `ranges` is that of its first use, so that stacks of one program would cost more or less by chance.
+ */
+static __always_inline struct sb_walk_range *
+sb_walk_next_range(struct sb_walk_space *space, struct sb_walk_range *from, u64 rip)
+{
+	struct sb_walk_range *range = from->next;
+	u32 i;
+
+	if (likely(sb_range_takes(range, rip)))
+		return range;
+	for (i = 0; i < SB_RANGES; i++) {
+		range = &space->ranges[i];
+		if (sb_range_takes(range, rip)) {
+			from->next = range;
+			return range;
+		}
+	}
+	return NULL;
+}
+
+/* The range of an address, of those that are known; NULL: none. */
+static __always_inline struct sb_walk_range *sb_walk_known_range(struct sb_walk_space *space,
+								 u64 address)
 {
 	struct sb_walk_range *range;
 	u32 i;
 
 	for (i = 0; i < SB_RANGES; i++) {
-		range = &walk->ranges[i];
-		if (likely(address - range->low < range->size))
+		range = &space->ranges[i];
+		if (likely(sb_range_has(range, address)))
 			return range;
 	}
 	return NULL;
 }
 
-/* The same, of a return address, if a fast loop may enter the range there. */
-static __always_inline struct sb_walk_range *sb_walk_range_of(struct sb_walk *walk, u64 rip)
-{
-	struct sb_walk_range *range;
-	u32 i;
+/* Stands for a range that is not known. */
+static struct sb_walk_range sb_no_range;
 
-	for (i = 0; i < SB_RANGES; i++) {
-		range = &walk->ranges[i];
-		if (rip - (range->low + 1) < range->returns)
-			return range;
-	}
-	return NULL;
+/* The range of a first frame, which is not in the one of an earlier walk. */
+static noinline struct sb_walk_range *sb_walk_first_range(struct sb_walk_space *space, u64 address)
+{
+	struct sb_walk_range *range = sb_walk_known_range(space, address);
+
+	if (!range)
+		return &sb_no_range;
+	space->first = range;
+	return range;
 }
 
 /*
@@ -494,11 +571,12 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 		if (runs) {
 			start = fast;
 			seen = 0;
+			status = SB_ROUND_LEFT;
 			while (fast.rbp - PAGE_SIZE < limit && fast.rbp >= fast.rsp &&
 			       !(fast.rbp & 7) && to_end - fast.to >= SB_RUN_ROUND) {
 				fast.rbp &= user_mask;
-				if (sb_run_round(&fast, &part, user_mask & ~7ul, &seen) ==
-				    SB_ROUND_LEFT)
+				status = sb_run_round(&fast, &part, user_mask & ~7ul, &seen);
+				if (status != SB_ROUND_WHOLE)
 					break;
 			}
 			if (unlikely(seen & ~(user_mask & ~7ul))) {
@@ -506,6 +584,10 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 				fast = start;
 				walk->careful = true;
 				break;
+			}
+			if (status == SB_ROUND_OUTSIDE) {
+				rounds = false;
+				goto outside;
 			}
 			if (fast.to != start.to)
 				fast.rip = fast.to[-1];
@@ -524,8 +606,8 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 					break;
 			}
 		}
-		rule = sb_cache_find(walk, fast.rip + part.minus_low, fast.rip + part.add);
-		if (unlikely(!rule)) {
+		if (unlikely(!sb_cache_find(walk, fast.rip + part.minus_low, fast.rip + part.add,
+					    &rule))) {
 			end = SB_WALK_MISS;
 			break;
 		}
@@ -558,7 +640,7 @@ by_rbp:
 		fast.rip = rip;
 		if (unlikely(rip + part.minus_low >= part.size)) {
 outside:
-			other = sb_walk_range_of(walk, fast.rip);
+			other = sb_walk_next_range(walk->space, range, fast.rip);
 			if (!other) {
 				end = SB_WALK_STEPPED;
 				break;
@@ -666,11 +748,12 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 {
 	const struct sb_unwind_map *map;
 	const struct sb_unwind_table *table = NULL;
+	struct sb_walk_space *space = walk->space;
 	struct sb_walk_range *range;
 	u64 base, end, low = 0, high;
 	bool is_run;
 
-	map = sb_unwind_maps_find(walk->maps, address);
+	map = sb_unwind_maps_find(space->maps, address);
 	if (!map)
 		return SB_RANGE_UNMAPPED;
 	if (map->object) {
@@ -679,11 +762,12 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		if (!table || (table != &sb_unwind_no_table && !smp_load_acquire(&map->biased)))
 			return SB_RANGE_MISSING;
 	}
-	range = &walk->ranges[walk->next_range++ % SB_RANGES];
+	range = &space->ranges[space->next_range++ % SB_RANGES];
 	if (!table || table == &sb_unwind_no_table) {
 		*range = (struct sb_walk_range){
 			.low = map->start,
 			.size = map->end - map->start,
+			.next = space->ranges,
 		};
 		walk->range = range;
 		return SB_RANGE_FOUND;
@@ -700,13 +784,14 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		.key = ((u64)table->id << 32) - base,
 		.bias = READ_ONCE(map->bias),
 		.table = table,
+		.next = space->ranges,
 		.is_run = is_run,
 	};
 	range->size = end - range->low;
 	/* A return address at the end of the range may be a trampoline behind it. */
 	range->returns = range->size - 1;
 	if (table->view.go->curg)
-		walk->go = table->view.go;
+		space->go = table->view.go;
 	walk->range = range;
 	return SB_RANGE_FOUND;
 }
@@ -780,7 +865,7 @@ static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 static __always_inline int sb_walk_enter_range(struct sb_walk *walk)
 {
 	u64 address = stackbeat_unwind_address(&walk->frame);
-	struct sb_walk_range *range = sb_walk_known_range(walk, address);
+	struct sb_walk_range *range = sb_walk_known_range(walk->space, address);
 
 	if (likely(range)) {
 		walk->range = range;
@@ -883,16 +968,28 @@ void sb_user_registers(const struct pt_regs *regs, u64 *registers)
 }
 
 /* Ranges of other mappings, or of earlier ones, are not used again. */
+static noinline void sb_walk_space_begin(struct sb_walk_space *space,
+					 const struct sb_unwind_maps *maps)
+{
+	u32 i;
+
+	*space = (struct sb_walk_space){
+		.serial = maps->serial,
+		.maps = maps,
+		.first = space->ranges,
+	};
+	for (i = 0; i < SB_RANGES; i++)
+		space->ranges[i].next = space->ranges;
+}
+
 static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 					     const struct sb_unwind_maps *maps)
 {
-	if (likely(walk->serial == maps->serial))
-		return;
-	walk->maps = maps;
-	walk->serial = maps->serial;
-	memset(walk->ranges, 0, sizeof(walk->ranges));
-	walk->range = walk->ranges;
-	walk->go = NULL;
+	struct sb_walk_space *space = &walk->spaces[maps->serial % SB_WALK_SPACES];
+
+	if (unlikely(space->serial != maps->serial))
+		sb_walk_space_begin(space, maps);
+	walk->space = space;
 }
 
 /* Sets the walk to its first frame. */
@@ -918,15 +1015,14 @@ static void sb_walk_start(struct sb_walk *walk, const struct pt_regs *regs, u64 
 
 /* Walks a stack from the frame at which sb_follow() has ended, or from its first frame on. */
 static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames,
-				 u64 *frames_end, u64 *hash, const struct sb_fast *fast,
-				 enum sb_walk_end end)
+				 u64 *frames_end, u64 *hash, enum sb_walk_end end)
 {
 	int stop;
 
 	sb_walk_start(walk, regs, frames, frames_end, *hash);
 	if (end != SB_WALK_LEFT) {
-		walk->table_frames = fast->to - walk->to;
-		sb_fast_end(walk, fast, end == SB_WALK_STEPPED);
+		walk->table_frames = walk->fast.to - walk->to;
+		sb_fast_end(walk, &walk->fast, end == SB_WALK_STEPPED);
 	}
 	stop = sb_walk_on(walk, end);
 	/* ld.so has such rules, for lazy binding. */
@@ -935,6 +1031,7 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 		walk->careful = true;
 		stop = sb_walk_on(walk, SB_WALK_LEFT);
 	}
+	walk->careful = false;
 	if (unlikely(stop < 0))
 		return SB_UNWIND_TABLE_MISSING;
 	*hash = walk->hash;
@@ -953,13 +1050,13 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 	};
 	enum sb_walk_end end = SB_WALK_LEFT;
 	struct sb_walk_range *range;
-	struct sb_fast at;
 	u64 count;
 
 	sb_walk_use_maps(walk, maps);
-	walk->careful = false;
-	range = sb_walk_known_range(walk, regs->ip);
-	if (likely(range && range->table)) {
+	range = walk->space->first;
+	if (unlikely(!sb_range_has(range, regs->ip)))
+		range = sb_walk_first_range(walk->space, regs->ip);
+	if (likely(range->table)) {
 		frames[0] = regs->ip;
 		fast.hash = sb_hash(*hash, regs->ip);
 		end = sb_follow(walk, &fast, &range, frames_end, false);
@@ -973,9 +1070,9 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 		walk->range = range;
 	}
 	/* A copy: `fast` stays in registers. */
-	at = fast;
+	walk->fast = fast;
 	walk->misses = misses;
-	return sb_walk_rest(walk, regs, frames, frames_end, hash, &at, end);
+	return sb_walk_rest(walk, regs, frames, frames_end, hash, end);
 }
 
 /*
@@ -991,7 +1088,7 @@ static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
 u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
 	struct sb_walk *walk = this_cpu_read(sb_walks);
-	const struct stackbeat_unwind_go *go = walk->go;
+	const struct stackbeat_unwind_go *go = walk->space->go;
 
 	if (!go)
 		return 0;
@@ -1019,7 +1116,6 @@ int __init sb_unwind_tables_init(void)
 			sb_unwind_tables_exit();
 			return -ENOMEM;
 		}
-		walk->range = walk->ranges;
 		per_cpu(sb_walks, cpu) = walk;
 	}
 	return 0;

@@ -58,10 +58,26 @@ def cost_by_tables(depth):
 
 @exact_test
 def sample_by_tables():
-    for depth, most in ((8, 1900), (32, 2900), (100, 5200)):
+    for depth, most in ((8, 1538), (32, 1967), (100, 3157)):
         cost = cost_by_tables(depth)
         print(f"# depth {depth}: {cost}", flush=True)
         check_within(cost.instructions, (0, most), f"instructions of a sample of {cost.frames} frames")
+
+
+@exact_test
+def sessions_take_turns():
+    """A walk uses what the walks of its session have found, also after a tick of another session."""
+    with contextlib.ExitStack() as sessions:
+        def set_up(session, process):
+            set_tables(session, process)
+            other = sessions.enter_context(Session(rate=500, budget=S.BUDGET_MAX, pids=[process.pid]))
+            other.start()
+            set_tables(other, process)
+
+        beside = measure("frameless", "plain", 8, set_up=set_up)
+    alone = cost_by_tables(8)
+    print(f"# alone {alone}, beside another session {beside}", flush=True)
+    check_within(beside.instructions - alone.instructions, (-20, 40), "instructions after ticks of another session")
 
 
 @exact_test

@@ -11,7 +11,7 @@ from lab import Broken, program, settle, Stackbeat, wait_until
 
 # Instructions a sample, as least_costs() finds them, plus 2 %, for the kernel release of the commit that last changed
 # them. A change lowers them, or argues in its commit why a sample costs more.
-AT_MOST = {"u8": 1970, "u32": 2925, "n32": 2735, "k8": 2110}
+AT_MOST = {"u8": 1761, "u32": 2143, "n32": 2275, "k8": 1881}
 
 PROGRAMS = {"u": ("depth", "u"), "n": ("depth-nofp", "u"), "k": ("depth", "k")}
 # Amounts of work for one second of the guest's time.
