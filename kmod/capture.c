@@ -290,8 +290,10 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 			file = found->inode ? sb_mapping_find_file(spaces, mapping, &found->path,
 								   found->inode) : NULL;
 			map = sb_mapping_for_unwind(spaces, mapping, file);
-			if (maps)
-				sb_unwind_maps_add(maps, &map);
+			if (maps && sb_unwind_maps_add(maps, &map)) {
+				sb_unwind_maps_discard(maps);
+				maps = NULL;
+			}
 		}
 		if (found->inode) {
 			iput(found->inode);

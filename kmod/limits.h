@@ -28,6 +28,7 @@
 #define SB_BIG_MAPPINGS 64
 #define SB_UNWIND_MAPS_MAX 64u
 #define SB_UNWIND_SPACE_MAPS_MAX 64u
+#define SB_UNWIND_CHUNK_MAPS 4u
 #else
 /* The table of spaces: number of ways of a set, and log2 of the number of sets. */
 #define SB_WAYS 8u
@@ -67,6 +68,9 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
 /* Those of one space: an array grows by mapping events, and does not see munmap(). */
 #define SB_UNWIND_SPACE_MAPS_MAX (2 * STACKBEAT_MAPPINGS_MAX)
+
+/* Those of one chunk of an array: in 2 KiB, also with what is added to each. */
+#define SB_UNWIND_CHUNK_MAPS 31u
 #endif
 
 /* Bytes of the unwind tables of a restricted session. */

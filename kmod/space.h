@@ -274,7 +274,8 @@ static inline const struct sb_unwind_maps *sb_space_maps(const struct sb_space_c
 	if (!space)
 		return NULL;
 	maps = rcu_dereference_sched(spaces->unwind_spaces.slots[space - spaces->table]);
-	if (!maps || maps->id != id || READ_ONCE(maps->generation) != generation)
+	/* Pairs with the release in sb_unwind_maps_set_generation(). */
+	if (!maps || maps->id != id || smp_load_acquire(&maps->generation) != generation)
 		return NULL;
 	if (!READ_ONCE(maps->used))
 		WRITE_ONCE(maps->used, true);

@@ -17,45 +17,98 @@ int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count)
 	return spaces->slots ? 0 : -ENOMEM;
 }
 
-/* The arrays change under the lock of the spaces only. */
+/* The arrays and their chunks change under the lock of the spaces only. */
 static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_spaces *spaces, u32 slot)
 {
 	return rcu_dereference_protected(spaces->slots[slot], true);
 }
 
-/* Drops the references of the mappings [first, end) of an array. */
-static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps, u32 first, u32 end)
+static struct sb_unwind_chunk *sb_unwind_maps_chunk(const struct sb_unwind_maps *maps, u32 index)
 {
-	for (; first < end; first++)
-		sb_unwind_object_put(maps->items[first].object);
+	return rcu_dereference_protected(maps->chunks[index].chunk, true);
 }
 
-static void sb_unwind_maps_free(struct rcu_head *rcu)
+/* The size of an array that waits for a grace period, in mappings. */
+static u32 sb_unwind_maps_weight(const struct sb_unwind_maps *maps)
+{
+	u32 array = array_size(maps->chunk_count, sizeof(maps->chunks[0])) /
+		    sizeof(struct sb_unwind_map) + 1;
+
+	return maps->whole ? maps->count + array : array;
+}
+
+/* Frees an array, and its chunks unless another one has them. No tick uses it. */
+static void sb_unwind_maps_free(struct sb_unwind_maps *maps)
+{
+	u32 i;
+
+	for (i = 0; maps->whole && i < maps->chunk_count; i++)
+		kfree(sb_unwind_maps_chunk(maps, i));
+	kvfree(maps);
+}
+
+static void sb_unwind_maps_free_rcu(struct rcu_head *rcu)
 {
 	struct sb_unwind_maps *maps = container_of(rcu, struct sb_unwind_maps, rcu);
 	struct sb_unwind_spaces *spaces = maps->spaces;
-	u32 items = maps->count + 1;
+	u32 weight = sb_unwind_maps_weight(maps);
 
-	kvfree(maps);
+	sb_unwind_maps_free(maps);
 	/* Pairs with the acquire in sb_unwind_spaces_free(): the spaces are not used afterwards. */
-	atomic_sub_return_release(items, &spaces->waiting);
+	atomic_sub_return_release(weight, &spaces->waiting);
+}
+
+static void sb_unwind_chunk_free_rcu(struct rcu_head *rcu)
+{
+	struct sb_unwind_chunk *chunk = container_of(rcu, struct sb_unwind_chunk, rcu);
+	struct sb_unwind_spaces *spaces = chunk->spaces;
+	u32 weight = chunk->count + 1;
+
+	kfree(chunk);
+	/* As in sb_unwind_maps_free_rcu(). */
+	atomic_sub_return_release(weight, &spaces->waiting);
 }
 
 /*
- * Frees an array that has left its slot, after a grace period, and drops the references of its mappings
- * [first, end); the array that has replaced it has the others. A tick may use all its objects until
- * then: objects are freed after a grace period, too. This is not kvfree_rcu(), which may keep hundreds
- * of arrays for seconds, and does not say when they are free: a process can replace an array of
- * thousands of mappings thousands of times a second.
+ * Frees an array that has left its slot, after a grace period; `whole`: with its chunks. This is not
+ * kvfree_rcu(), which may keep hundreds of arrays for seconds, and does not say when they are free: a
+ * process can replace chunks thousands of times a second.
  */
 static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps,
-				u32 first, u32 end)
+				bool whole)
 {
-	sb_unwind_maps_put_objects(maps, first, end);
-	spaces->items -= maps->count;
-	maps->spaces = spaces;
-	atomic_add(maps->count + 1, &spaces->waiting);
-	call_rcu(&maps->rcu, sb_unwind_maps_free);
+	maps->whole = whole;
+	atomic_add(sb_unwind_maps_weight(maps), &spaces->waiting);
+	call_rcu(&maps->rcu, sb_unwind_maps_free_rcu);
+}
+
+/* Frees a chunk that is in no array that is in a slot, after a grace period. */
+static void sb_unwind_chunk_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_chunk *chunk)
+{
+	chunk->spaces = spaces;
+	atomic_add(chunk->count + 1, &spaces->waiting);
+	call_rcu(&chunk->rcu, sb_unwind_chunk_free_rcu);
+}
+
+/* Drops the references of all mappings of an array. A tick may use their objects for a grace period. */
+static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps)
+{
+	const struct sb_unwind_chunk *chunk;
+	u32 i, j;
+
+	for (i = 0; i < maps->chunk_count; i++) {
+		chunk = sb_unwind_maps_chunk(maps, i);
+		for (j = 0; j < chunk->count; j++)
+			sb_unwind_object_put(chunk->items[j].object);
+		cond_resched();
+	}
+}
+
+void sb_unwind_maps_discard(struct sb_unwind_maps *maps)
+{
+	sb_unwind_maps_put_objects(maps);
+	maps->whole = true;
+	sb_unwind_maps_free(maps);
 }
 
 void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
@@ -66,14 +119,21 @@ void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
 	for (slot = 0; slot < spaces->slot_count; slot++) {
 		maps = sb_unwind_maps_of(spaces, slot);
 		if (maps)
-			sb_unwind_maps_put_objects(maps, 0, maps->count);
-		kvfree(maps);
+			sb_unwind_maps_discard(maps);
 		cond_resched();
 	}
 	kvfree(spaces->slots);
-	/* Pairs with the release in sb_unwind_maps_free(). */
+	/* Pairs with the releases in the callbacks above. */
 	if (atomic_read_acquire(&spaces->waiting))
 		rcu_barrier();
+}
+
+/* Frees an array that has left its slot, with all that it has. */
+static void sb_unwind_maps_retire(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+{
+	sb_unwind_maps_put_objects(maps);
+	spaces->items -= maps->count;
+	sb_unwind_maps_drop(spaces, maps, true);
 }
 
 static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
@@ -81,7 +141,7 @@ static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
 	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
 
 	RCU_INIT_POINTER(spaces->slots[slot], NULL);
-	sb_unwind_maps_drop(spaces, maps, 0, maps->count);
+	sb_unwind_maps_retire(spaces, maps);
 }
 
 /*
@@ -124,65 +184,148 @@ void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
 	}
 }
 
+/*
+ * Whether the array of a slot may grow by `more` mappings to `all`. Frees arrays of other slots for
+ * these.
+ */
+static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces, u32 slot, u32 all, u32 more,
+				     void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+{
+	if (all > SB_UNWIND_SPACE_MAPS_MAX ||
+	    more + atomic_read(&spaces->waiting) > SB_UNWIND_MAPS_MAX)
+		return false;
+	sb_unwind_spaces_shrink(spaces, more, slot, lost, arg);
+	return spaces->items + more <= SB_UNWIND_MAPS_MAX;
+}
+
+/* Allocates an empty array with room for so many chunks. */
+static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces,
+							  u32 chunk_count)
+{
+	struct sb_unwind_maps *maps = kvmalloc(struct_size(maps, chunks, chunk_count),
+					       GFP_KERNEL_ACCOUNT);
+
+	if (!maps)
+		return NULL;
+	memset(maps, 0, sizeof(*maps));
+	maps->spaces = spaces;
+	return maps;
+}
+
 struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
 					    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
 {
 	struct sb_unwind_maps *maps;
 
-	if (count > SB_UNWIND_SPACE_MAPS_MAX ||
-	    count + atomic_read(&spaces->waiting) > SB_UNWIND_MAPS_MAX)
+	if (!sb_unwind_spaces_reserve(spaces, slot, count, count, lost, arg))
 		return NULL;
-	sb_unwind_spaces_shrink(spaces, count, slot, lost, arg);
-	if (spaces->items + count > SB_UNWIND_MAPS_MAX)
-		return NULL;
-	maps = kvmalloc(struct_size(maps, items, count), GFP_KERNEL_ACCOUNT);
+	maps = sb_unwind_maps_alloc_chunks(spaces, DIV_ROUND_UP(count, SB_UNWIND_CHUNK_MAPS));
 	if (maps)
-		memset(maps, 0, sizeof(*maps));
+		maps->room = count;
 	return maps;
 }
 
-void sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+/* Allocates an empty chunk with room for so many mappings. */
+static struct sb_unwind_chunk *sb_unwind_chunk_alloc(u32 count)
 {
-	maps->items[maps->count] = *map;
-	if (map->object)
-		sb_unwind_object_hold(map->object);
-	maps->count++;
+	struct sb_unwind_chunk *chunk = kmalloc(struct_size(chunk, items, count),
+						GFP_KERNEL_ACCOUNT);
+
+	if (chunk)
+		chunk->count = 0;
+	return chunk;
 }
 
-/* Whether frame pointers lead to the callers in the mapping of an object. */
-static bool sb_unwind_object_has_frame_pointers(const struct sb_unwind_object *object)
+/* Whether the callers in a mapping are not found by frame pointers alone, or this is not known yet. */
+static bool sb_unwind_map_is_by_tables(const struct sb_unwind_map *map)
 {
-	return !object || rcu_access_pointer(object->table) == &sb_unwind_no_table;
+	const struct sb_unwind_object *object = map->object;
+
+	if (map->vdso)
+		return false;
+	return map->uprobes ||
+	       (object && rcu_access_pointer(object->table) != &sb_unwind_no_table);
 }
 
-static void sb_unwind_maps_derive(struct sb_unwind_maps *maps)
+/* Puts the part [start, end) of a mapping into a chunk. Takes a reference to its object. */
+static void sb_unwind_map_set(struct sb_unwind_map *to, const struct sb_unwind_map *map, u64 start,
+			      u64 end)
 {
-	const struct sb_unwind_map *map;
-	bool frame_pointers = true;
-	u32 i;
+	*to = *map;
+	to->offset += start - map->start;
+	to->start = start;
+	to->end = end;
+	to->by_tables = sb_unwind_map_is_by_tables(map);
+	if (to->object)
+		sb_unwind_object_hold(to->object);
+}
 
-	for (i = 0; i < maps->count; i++) {
-		map = &maps->items[i];
-		if (map->vdso) {
-			maps->vdso_start = map->start;
-			maps->vdso_size = map->end - map->start;
-		} else if (map->uprobes || !sb_unwind_object_has_frame_pointers(map->object)) {
-			frame_pointers = false;
-		}
+/* With several vDSOs, the range has all of them, and what is between them. */
+static void sb_unwind_maps_add_vdso(struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+{
+	u64 start = map->start, end = map->end;
+
+	if (maps->vdso_size) {
+		start = min(start, maps->vdso_start);
+		end = max(end, maps->vdso_start + maps->vdso_size);
 	}
-	WRITE_ONCE(maps->frame_pointers, frame_pointers);
+	maps->vdso_start = start;
+	maps->vdso_size = end - start;
+}
+
+int sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+{
+	u32 last = maps->chunk_count;
+	struct sb_unwind_chunk *chunk = last ? sb_unwind_maps_chunk(maps, last - 1) : NULL;
+	struct sb_unwind_map *item;
+
+	if (!chunk || chunk->count == SB_UNWIND_CHUNK_MAPS) {
+		chunk = sb_unwind_chunk_alloc(min(maps->room - maps->count, SB_UNWIND_CHUNK_MAPS));
+		if (!chunk)
+			return -ENOMEM;
+		maps->chunks[last].start = last ? map->start : 0;
+		RCU_INIT_POINTER(maps->chunks[last].chunk, chunk);
+		maps->chunk_count++;
+	}
+	item = &chunk->items[chunk->count++];
+	sb_unwind_map_set(item, map, map->start, map->end);
+	if (item->vdso)
+		sb_unwind_maps_add_vdso(maps, item);
+	maps->by_tables += item->by_tables;
+	maps->count++;
+	return 0;
+}
+
+/* Says what the mappings of an array are like. In the array of a slot, before the generation. */
+static void sb_unwind_maps_set_by_tables(struct sb_unwind_maps *maps, u32 by_tables)
+{
+	maps->by_tables = by_tables;
+	WRITE_ONCE(maps->frame_pointers, !by_tables);
+}
+
+/* The array differs from now on. After its chunks have changed. */
+static void sb_unwind_maps_set_serial(struct sb_unwind_maps *maps)
+{
+	/* Pairs with the acquire in sb_walk_use_maps(). */
+	smp_store_release(&maps->serial, atomic64_inc_return(&sb_unwind_maps_last_serial));
+}
+
+/* The array is valid at this generation from now on. After all that differs from the former one. */
+static void sb_unwind_maps_set_generation(struct sb_unwind_maps *maps, u32 generation)
+{
+	/* Pairs with the acquire in sb_space_maps(). */
+	smp_store_release(&maps->generation, generation);
 }
 
 /* Makes an array that of a slot. The caller drops the former one. */
 static void sb_unwind_maps_put_in_slot(struct sb_unwind_spaces *spaces, u32 slot,
 				       struct sb_unwind_maps *maps, u64 id, u32 generation)
 {
-	maps->serial = atomic64_inc_return(&sb_unwind_maps_last_serial);
 	maps->id = id;
-	maps->generation = generation;
 	maps->used = true;
-	spaces->items += maps->count;
-	sb_unwind_maps_derive(maps);
+	sb_unwind_maps_set_by_tables(maps, maps->by_tables);
+	sb_unwind_maps_set_serial(maps);
+	sb_unwind_maps_set_generation(maps, generation);
 	rcu_assign_pointer(spaces->slots[slot], maps);
 }
 
@@ -191,47 +334,10 @@ void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb
 {
 	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
 
+	spaces->items += maps->count;
 	sb_unwind_maps_put_in_slot(spaces, slot, maps, id, generation);
 	if (old)
-		sb_unwind_maps_drop(spaces, old, 0, old->count);
-}
-
-/* Appends the part [start, end) of a mapping, unless it is empty. */
-static void sb_unwind_maps_add_part(struct sb_unwind_maps *maps, const struct sb_unwind_map *map,
-				    u64 start, u64 end)
-{
-	struct sb_unwind_map part = *map;
-
-	if (start >= end)
-		return;
-	part.offset += start - part.start;
-	part.start = start;
-	part.end = end;
-	sb_unwind_maps_add(maps, &part);
-}
-
-/* Appends the mappings [first, end) of another array, with their references, which it then has no more. */
-static void sb_unwind_maps_move(struct sb_unwind_maps *maps, const struct sb_unwind_maps *from,
-				u32 first, u32 end)
-{
-	memcpy(&maps->items[maps->count], &from->items[first],
-	       array_size(end - first, sizeof(from->items[0])));
-	maps->count += end - first;
-}
-
-/* Returns the index of the first mapping that ends after an address, or the number of mappings. */
-static u32 sb_unwind_maps_search(const struct sb_unwind_maps *maps, u64 address)
-{
-	u32 low = 0, high = maps->count, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (maps->items[middle].end > address)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+		sb_unwind_maps_retire(spaces, old);
 }
 
 /*
@@ -250,50 +356,288 @@ static bool sb_unwind_map_covers(const struct sb_unwind_map *item, const struct 
 		(map->biased || map->start == item->start));
 }
 
+/* Chunks by which an event can replace others: one chunk splits into two, and two into three. */
+#define SB_UNWIND_CHANGE_CHUNKS 3
+
+/* The change of an array by an event. */
+struct sb_unwind_change {
+	const struct sb_unwind_map *map;	/* what its range holds from then on */
+	u32 first, end;		/* the chunks that are replaced */
+	u32 removed, added;	/* mappings of these, and of the new chunks */
+	u32 by_tables;		/* as in struct sb_unwind_maps, of the new chunks less of the old ones */
+	u32 each;		/* mappings of each new chunk; the last one has the rest */
+	u32 count, filled;	/* new chunks, and those of them that are full */
+	struct sb_unwind_chunk *chunks[SB_UNWIND_CHANGE_CHUNKS];
+};
+
+/* Whether a mapping stays as it is. */
+static bool sb_unwind_change_keeps(const struct sb_unwind_change *change,
+				   const struct sb_unwind_map *item)
+{
+	return item->end <= change->map->start || item->start >= change->map->end;
+}
+
+/* Adds a chunk to those that are replaced. */
+static void sb_unwind_change_take(struct sb_unwind_change *change,
+				  const struct sb_unwind_chunk *chunk)
+{
+	u32 i;
+
+	change->removed += chunk->count;
+	/* A mapping stays, or leaves its parts before and behind the range. */
+	for (i = 0; i < chunk->count; i++)
+		change->added += (chunk->items[i].start < change->map->start) +
+				 (chunk->items[i].end > change->map->end);
+}
+
+/* Whether a neighbour of the chunks that are replaced is so small that they have room for it. */
+static bool sb_unwind_change_has_room(const struct sb_unwind_change *change,
+				      const struct sb_unwind_chunk *chunk)
+{
+	return change->added + chunk->count <= SB_UNWIND_CHUNK_MAPS / 2;
+}
+
+/*
+ * Selects the chunks to be replaced: those of the range, and neighbours of small ones. So two
+ * neighbouring chunks have more than half of the mappings of a full one, however mappings go.
+ */
+static void sb_unwind_change_select(struct sb_unwind_change *change,
+				    const struct sb_unwind_maps *maps)
+{
+	const struct sb_unwind_map *map = change->map;
+	u32 i;
+
+	change->added = 1;
+	if (!maps->chunk_count)
+		return;
+	change->first = sb_unwind_maps_search(maps, map->start);
+	change->end = sb_unwind_maps_search(maps, max(map->start, map->end - 1)) + 1;
+	for (i = change->first; i < change->end; i++) {
+		sb_unwind_change_take(change, sb_unwind_maps_chunk(maps, i));
+		cond_resched();
+	}
+	if (change->end < maps->chunk_count &&
+	    sb_unwind_change_has_room(change, sb_unwind_maps_chunk(maps, change->end)))
+		sb_unwind_change_take(change, sb_unwind_maps_chunk(maps, change->end++));
+	if (change->first &&
+	    sb_unwind_change_has_room(change, sb_unwind_maps_chunk(maps, change->first - 1)))
+		sb_unwind_change_take(change, sb_unwind_maps_chunk(maps, --change->first));
+}
+
+/* Allocates the new chunks. ENOMEM. */
+static int sb_unwind_change_alloc(struct sb_unwind_change *change)
+{
+	u32 left = change->added, room, i, count = DIV_ROUND_UP(left, SB_UNWIND_CHUNK_MAPS);
+
+	change->each = DIV_ROUND_UP(left, count);
+	for (i = 0; i < count; i++, left -= room) {
+		room = min(left, change->each);
+		change->chunks[i] = sb_unwind_chunk_alloc(room);
+		if (!change->chunks[i])
+			return -ENOMEM;
+		change->count++;
+	}
+	return 0;
+}
+
+static void sb_unwind_change_free(struct sb_unwind_change *change)
+{
+	while (change->count)
+		kfree(change->chunks[--change->count]);
+}
+
+/* Returns the place of the next mapping in the new chunks. */
+static struct sb_unwind_map *sb_unwind_change_next(struct sb_unwind_change *change)
+{
+	struct sb_unwind_chunk *chunk = change->chunks[change->filled];
+
+	if (chunk->count == change->each)
+		chunk = change->chunks[++change->filled];
+	return &chunk->items[chunk->count++];
+}
+
+static void sb_unwind_change_add_part(struct sb_unwind_change *change,
+				      const struct sb_unwind_map *map, u64 start, u64 end)
+{
+	struct sb_unwind_map *item = sb_unwind_change_next(change);
+
+	sb_unwind_map_set(item, map, start, end);
+	change->by_tables += item->by_tables;
+}
+
+/*
+ * Fills the new chunks: with the mappings that stay, which keep their references, with parts of
+ * those that do not, and with the one of the event.
+ */
+static void sb_unwind_change_fill(struct sb_unwind_change *change,
+				  const struct sb_unwind_maps *maps)
+{
+	const struct sb_unwind_map *map = change->map, *item;
+	const struct sb_unwind_chunk *chunk;
+	bool added = false, behind, kept;
+	u32 i, j;
+
+	for (i = change->first; i < change->end; i++) {
+		chunk = sb_unwind_maps_chunk(maps, i);
+		for (j = 0; j < chunk->count; j++) {
+			item = &chunk->items[j];
+			behind = item->end > map->end;
+			kept = sb_unwind_change_keeps(change, item);
+			if (!kept && item->start < map->start)
+				sb_unwind_change_add_part(change, item, item->start, map->start);
+			if (!added && behind)
+				sb_unwind_change_add_part(change, map, map->start, map->end);
+			added = added || behind;
+			if (kept)
+				*sb_unwind_change_next(change) = *item;
+			else if (behind)
+				sb_unwind_change_add_part(change, item, map->end, item->end);
+			if (!kept)
+				change->by_tables -= item->by_tables;
+		}
+		cond_resched();
+	}
+	if (!added)
+		sb_unwind_change_add_part(change, map, map->start, map->end);
+}
+
+/* Frees the chunks that were replaced, and drops the references of the mappings that do not stay. */
+static void sb_unwind_change_drop_old(const struct sb_unwind_change *change,
+				      struct sb_unwind_spaces *spaces,
+				      struct sb_unwind_chunk *chunk)
+{
+	u32 i;
+
+	for (i = 0; i < chunk->count; i++) {
+		if (!sb_unwind_change_keeps(change, &chunk->items[i]))
+			sb_unwind_object_put(chunk->items[i].object);
+	}
+	sb_unwind_chunk_drop(spaces, chunk);
+}
+
+/* Replaces one chunk by another one. */
+static void sb_unwind_maps_replace_chunk(struct sb_unwind_spaces *spaces,
+					 struct sb_unwind_maps *maps,
+					 struct sb_unwind_change *change, u32 generation)
+{
+	struct sb_unwind_chunk *old = sb_unwind_maps_chunk(maps, change->first);
+
+	sb_unwind_change_fill(change, maps);
+	maps->count += change->added - change->removed;
+	rcu_assign_pointer(maps->chunks[change->first].chunk, change->chunks[0]);
+	sb_unwind_maps_set_by_tables(maps, maps->by_tables + change->by_tables);
+	sb_unwind_maps_set_serial(maps);
+	sb_unwind_maps_set_generation(maps, generation);
+	sb_unwind_change_drop_old(change, spaces, old);
+}
+
+/* Puts the chunks of an array into another one, in the place of those that are replaced. */
+static void sb_unwind_maps_copy_chunks(struct sb_unwind_maps *maps,
+				       const struct sb_unwind_maps *from,
+				       const struct sb_unwind_change *change)
+{
+	u32 i, at = change->first, rest = from->chunk_count - change->end;
+
+	memcpy(maps->chunks, from->chunks, array_size(at, sizeof(maps->chunks[0])));
+	for (i = 0; i < change->count; i++, at++) {
+		/* The first one starts where the first one that is replaced does. */
+		maps->chunks[at].start = i ? change->chunks[i]->items[0].start :
+				     from->chunk_count ? from->chunks[at].start : 0;
+		RCU_INIT_POINTER(maps->chunks[at].chunk, change->chunks[i]);
+	}
+	memcpy(&maps->chunks[at], &from->chunks[change->end],
+	       array_size(rest, sizeof(maps->chunks[0])));
+	maps->chunk_count = at + rest;
+}
+
+/* Replaces an array by another one. ENOMEM. */
+static int sb_unwind_maps_replace(struct sb_unwind_spaces *spaces, u32 slot,
+				  struct sb_unwind_maps *old, struct sb_unwind_change *change,
+				  u32 generation)
+{
+	struct sb_unwind_maps *maps;
+	u32 i;
+
+	maps = sb_unwind_maps_alloc_chunks(spaces, old->chunk_count - (change->end - change->first) +
+					   change->count);
+	if (!maps)
+		return -ENOMEM;
+	sb_unwind_change_fill(change, old);
+	sb_unwind_maps_copy_chunks(maps, old, change);
+	maps->count = old->count + change->added - change->removed;
+	maps->by_tables = old->by_tables + change->by_tables;
+	maps->vdso_start = old->vdso_start;
+	maps->vdso_size = old->vdso_size;
+	if (change->map->vdso)
+		sb_unwind_maps_add_vdso(maps, change->map);
+	sb_unwind_maps_put_in_slot(spaces, slot, maps, old->id, generation);
+	for (i = change->first; i < change->end; i++) {
+		sb_unwind_change_drop_old(change, spaces, sb_unwind_maps_chunk(old, i));
+		cond_resched();
+	}
+	sb_unwind_maps_drop(spaces, old, false);
+	return 0;
+}
+
+/* Puts a mapping into the array of a slot. ENOMEM. */
+static int sb_unwind_maps_change(struct sb_unwind_spaces *spaces, u32 slot,
+				 struct sb_unwind_maps *maps, const struct sb_unwind_map *map,
+				 u32 generation, void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+{
+	struct sb_unwind_change change = { .map = map };
+	u32 all, more;
+	int err;
+
+	sb_unwind_change_select(&change, maps);
+	all = maps->count - change.removed + change.added;
+	more = all > maps->count ? all - maps->count : 0;
+	if (!sb_unwind_spaces_reserve(spaces, slot, all, more, lost, arg))
+		return -ENOMEM;
+	err = sb_unwind_change_alloc(&change);
+	/* The range of the vDSO is constant in an array. */
+	if (!err && change.end - change.first == 1 && change.count == 1 && !map->vdso)
+		sb_unwind_maps_replace_chunk(spaces, maps, &change, generation);
+	else if (!err)
+		err = sb_unwind_maps_replace(spaces, slot, maps, &change, generation);
+	if (err)
+		sb_unwind_change_free(&change);
+	else
+		spaces->items += change.added - change.removed;
+	return err;
+}
+
+/* Whether an array says of a range what an event says. */
+static bool sb_unwind_maps_have(const struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+{
+	const struct sb_unwind_map *item;
+	u32 chunk;
+
+	if (!maps->chunk_count)
+		return false;
+	chunk = sb_unwind_maps_search(maps, map->start);
+	item = sb_unwind_chunk_find(sb_unwind_maps_chunk(maps, chunk), map->start);
+	return item && sb_unwind_map_covers(item, map);
+}
+
 int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
 			 const struct sb_unwind_map *map,
 			 void (*lost)(void *arg, u32 slot, u64 id), void *arg)
 {
-	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
-	const struct sb_unwind_map *item;
-	struct sb_unwind_maps *maps;
-	u32 first, end;
+	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
+	int err = 0;
 
-	if (!old || old->id != id || (s32)(generation - old->generation) <= 0)
+	if (!maps || maps->id != id || (s32)(generation - maps->generation) <= 0)
 		return 0;
-	if (generation != old->generation + 1) {
+	if (generation != maps->generation + 1)
+		err = -ESTALE;
+	else if (sb_unwind_maps_have(maps, map))
+		/* The mappings are the same before and after: a tick may see either generation. */
+		sb_unwind_maps_set_generation(maps, generation);
+	else
+		err = sb_unwind_maps_change(spaces, slot, maps, map, generation, lost, arg);
+	if (err)
 		sb_unwind_maps_remove(spaces, slot);
-		return -ESTALE;
-	}
-	first = sb_unwind_maps_search(old, map->start);
-	if (first < old->count && sb_unwind_map_covers(&old->items[first], map)) {
-		/* The array is the same before and after: a tick may see either generation. */
-		WRITE_ONCE(old->generation, generation);
-		return 0;
-	}
-	/* The mapping may split another one, and is one more. */
-	maps = sb_unwind_maps_alloc(spaces, slot, old->count + 2, lost, arg);
-	if (!maps) {
-		sb_unwind_maps_remove(spaces, slot);
-		return -ENOMEM;
-	}
-	/* The mapping replaces parts of [first, end). */
-	for (end = first; end < old->count && old->items[end].start < map->end; end++)
-		;
-	sb_unwind_maps_move(maps, old, 0, first);
-	if (first < end) {
-		item = &old->items[first];
-		sb_unwind_maps_add_part(maps, item, item->start, map->start);
-	}
-	sb_unwind_maps_add(maps, map);
-	if (first < end) {
-		item = &old->items[end - 1];
-		sb_unwind_maps_add_part(maps, item, map->end, item->end);
-	}
-	sb_unwind_maps_move(maps, old, end, old->count);
-	sb_unwind_maps_put_in_slot(spaces, slot, maps, id, generation);
-	sb_unwind_maps_drop(spaces, old, first, end);
-	return 0;
+	return err;
 }
 
 void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf)
@@ -307,26 +651,35 @@ void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf)
 	smp_store_release(&map->biased, true);
 }
 
+/* The table of an object is known from now on: completes a mapping of it. */
+static void sb_unwind_maps_complete(struct sb_unwind_maps *maps, struct sb_unwind_map *map,
+				    const struct sb_unwind_table *table)
+{
+	if (!map->biased && table)
+		sb_unwind_map_set_bias(map, &table->elf);
+	if (map->by_tables && !sb_unwind_map_is_by_tables(map)) {
+		map->by_tables = false;
+		sb_unwind_maps_set_by_tables(maps, maps->by_tables - 1);
+	}
+}
+
 void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_unwind_object *object)
 {
 	/* The caller's reference keeps it. */
 	const struct sb_unwind_table *table = sb_unwind_object_table(object);
+	struct sb_unwind_chunk *chunk;
 	struct sb_unwind_maps *maps;
-	u32 slot, i;
-	bool found;
+	u32 slot, i, j;
 
 	for (slot = 0; slot < spaces->slot_count; slot++) {
 		maps = sb_unwind_maps_of(spaces, slot);
-		found = false;
-		for (i = 0; maps && i < maps->count; i++) {
-			if (maps->items[i].object != object)
-				continue;
-			found = true;
-			if (!maps->items[i].biased && table)
-				sb_unwind_map_set_bias(&maps->items[i], &table->elf);
+		for (i = 0; maps && i < maps->chunk_count; i++) {
+			chunk = sb_unwind_maps_chunk(maps, i);
+			for (j = 0; j < chunk->count; j++) {
+				if (chunk->items[j].object == object)
+					sb_unwind_maps_complete(maps, &chunk->items[j], table);
+			}
 		}
-		if (found)
-			sb_unwind_maps_derive(maps);
 		cond_resched();
 	}
 }

@@ -1,13 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The executable mappings of an address space, sorted, for walks by unwind tables: an array that is
- * valid at one generation of the space. The worker makes it from the mappings that it has read, and
- * a new one from each mapping event that changes it. The tick reads it under RCU.
+ * The executable mappings of an address space, sorted, for walks by unwind tables, as they are at one
+ * generation of the space. The worker makes them from the mappings that it has read, and applies each
+ * mapping event to them, whose cost does not depend on their number: they are in chunks, and an event
+ * makes a new chunk from the one of its range.
+ *
+ * The tick reads them under RCU: the slot of a space leads to an array of chunks (struct sb_unwind_maps),
+ * and that to the chunks. All changes are made by the worker, and by requests of the reader, under the
+ * lock of the spaces:
+ *
+ *	An event within a chunk replaces the chunk in its array, another one replaces the array, which has
+ *	most chunks of its predecessor. What a chunk says of addresses is never changed.
+ *
+ *	A chunk is freed a grace period after it was replaced in the array that is in the slot, and an
+ *	array after it has left the slot. No tick that begins later finds them: an array that has left the
+ *	slot is not found, whatever chunks it has.
+ *
+ *	A walk keeps the tables that it has found from tick to tick, as long as the serial number is the
+ *	same. Each change sets a new serial number after the new chunk, and before the references of the
+ *	mappings that it has replaced are dropped. A tick with the former serial number has begun before
+ *	that, and objects and tables are freed a grace period after their last reference: it may use tables
+ *	of both chunks. The generation is set last: a tick that finds it finds the change, and a tick that
+ *	finds the former one may find the mappings before or after the event, which has happened by then.
  */
 #ifndef STACKBEAT_UNWIND_MAPS_H
 #define STACKBEAT_UNWIND_MAPS_H
 
 #include <linux/atomic.h>
+#include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 
@@ -21,28 +41,46 @@ struct sb_unwind_map {
 	bool vdso;
 	bool uprobes;		/* the page with the trampoline of uretprobes */
 	bool biased;		/* `bias` is valid; see sb_unwind_maps_set_bias() */
+	bool by_tables;		/* counted in sb_unwind_maps.by_tables; not read by ticks */
+};
+
+/* Neighbouring mappings, one at least. */
+struct sb_unwind_chunk {
+	struct rcu_head rcu;
+	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the chunk once it is replaced */
+	u32 count;
+	struct sb_unwind_map items[];
 };
 
 struct sb_unwind_maps {
 	struct rcu_head rcu;
 	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the array once it is dropped */
-	u64 serial;		/* no other array has the same, of any session */
+	u64 serial;		/* no other array, and no other state of this one, has the same, of any session */
 	u64 id;			/* of the address space */
-	u32 generation;		/* increased by events that change no mapping */
-	u32 count;
+	u32 generation;
+	u32 count;		/* mappings; as the next two and `whole` not read by ticks */
+	u32 room;		/* mappings for which it was allocated */
+	u32 by_tables;		/* mappings that keep `frame_pointers` from being set */
+	bool whole;		/* no other array has its chunks: they are freed with it */
 	bool used;		/* by a tick, since the last search for arrays to be freed */
 	/* No mapping has a table, except that of the vDSO, and no return address is replaced. */
 	bool frame_pointers;
+	/* The addresses at which the space had its vDSO. */
 	u64 vdso_start, vdso_size;
-	struct sb_unwind_map items[];
+	u32 chunk_count;
+	/* Chunk i has the mappings from `start` on, up to `start` of chunk i + 1. Chunk 0 starts at 0. */
+	struct {
+		u64 start;
+		struct sb_unwind_chunk __rcu *chunk;
+	} chunks[];
 };
 
 /* The arrays of a session, by entry of its table of spaces. Under the lock of its spaces. */
 struct sb_unwind_spaces {
 	struct sb_unwind_maps __rcu **slots;
 	u32 slot_count;
-	u32 items;		/* of all arrays */
-	/* Items of dropped arrays that wait for a grace period, and one more for each of these. */
+	u32 items;		/* mappings of all arrays */
+	/* The size of arrays and chunks that wait for a grace period, in mappings. */
 	atomic_t waiting;
 	u32 hand;		/* where the next search for arrays to be freed starts */
 };
@@ -62,8 +100,13 @@ void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces);
  */
 struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
 					    void (*lost)(void *arg, u32 slot, u64 id), void *arg);
-/* Appends a mapping; they come in the order of their addresses. Takes a reference to its object. */
-void sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map);
+/*
+ * Appends a mapping; they come in the order of their addresses, and do not overlap. Takes a reference to
+ * its object. ENOMEM.
+ */
+int sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map);
+/* Frees an array that was not published. */
+void sb_unwind_maps_discard(struct sb_unwind_maps *maps);
 /* Publishes an array as that of a slot, and frees the former one after a grace period. */
 void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
 			    u64 id, u32 generation);
@@ -89,5 +132,52 @@ void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_un
 
 /* Sets the bias of a mapping, if the ELF segments of its file are known. */
 void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf);
+
+/* Returns the index of the chunk of an address. There is one at least. */
+static inline u32 sb_unwind_maps_search(const struct sb_unwind_maps *maps, u64 address)
+{
+	u32 low = 0, count = maps->chunk_count, half;
+
+	for (; count > 1; count -= half) {
+		half = count / 2;
+		if (maps->chunks[low + half].start <= address)
+			low += half;
+	}
+	return low;
+}
+
+/* Returns the mapping of an address in a chunk, or NULL. */
+static inline const struct sb_unwind_map *sb_unwind_chunk_find(const struct sb_unwind_chunk *chunk,
+							       u64 address)
+{
+	const struct sb_unwind_map *map = chunk->items;
+	u32 count = chunk->count, half;
+
+	/* The last mapping that starts at or before the address is map - 1. */
+	while (count) {
+		half = count / 2;
+		if (map[half].start <= address) {
+			map += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	if (map == chunk->items || address >= map[-1].end)
+		return NULL;
+	return map - 1;
+}
+
+/* Returns the mapping of an address, or NULL. Called by a tick. */
+static inline const struct sb_unwind_map *sb_unwind_maps_find(const struct sb_unwind_maps *maps,
+							      u64 address)
+{
+	const struct sb_unwind_chunk *chunk;
+
+	if (!maps->chunk_count)
+		return NULL;
+	chunk = rcu_dereference_sched(maps->chunks[sb_unwind_maps_search(maps, address)].chunk);
+	return sb_unwind_chunk_find(chunk, address);
+}
 
 #endif

@@ -65,9 +65,9 @@ struct sb_walk_range {
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
 
-/* What walks have found in an array of mappings, which keeps the tables alive. */
+/* What walks have found in a state of an array of mappings, which keeps the tables alive. */
 struct sb_walk_space {
-	u64 serial;	/* of the mappings; others may have been freed. 0: no mappings */
+	u64 serial;	/* of the state; others may have been freed. 0: none */
 	const struct sb_unwind_maps *maps;
 	struct sb_walk_range ranges[SB_RANGES];
 	struct sb_walk_range *first;	/* the range of the first frame of a walk: looked at first */
@@ -715,27 +715,6 @@ out:
 	return end;
 }
 
-static const struct sb_unwind_map *sb_unwind_maps_find(const struct sb_unwind_maps *maps,
-						       u64 address)
-{
-	const struct sb_unwind_map *map = maps->items;
-	u32 count = maps->count, half;
-
-	/* The last mapping that starts at or before the address is map - 1. */
-	while (count) {
-		half = count / 2;
-		if (map[half].start <= address) {
-			map += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	if (map == maps->items || address >= map[-1].end)
-		return NULL;
-	return map - 1;
-}
-
 /* Sets the range of the walk to that of an address, which is in none of its ranges. */
 enum sb_range_state {
 	SB_RANGE_FOUND,
@@ -969,12 +948,12 @@ void sb_user_registers(const struct pt_regs *regs, u64 *registers)
 
 /* Ranges of other mappings, or of earlier ones, are not used again. */
 static noinline void sb_walk_space_begin(struct sb_walk_space *space,
-					 const struct sb_unwind_maps *maps)
+					 const struct sb_unwind_maps *maps, u64 serial)
 {
 	u32 i;
 
 	*space = (struct sb_walk_space){
-		.serial = maps->serial,
+		.serial = serial,
 		.maps = maps,
 		.first = space->ranges,
 	};
@@ -985,10 +964,12 @@ static noinline void sb_walk_space_begin(struct sb_walk_space *space,
 static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 					     const struct sb_unwind_maps *maps)
 {
-	struct sb_walk_space *space = &walk->spaces[maps->serial % SB_WALK_SPACES];
+	/* Pairs with the release in sb_unwind_maps_set_serial(): the chunks are as new. */
+	u64 serial = smp_load_acquire(&maps->serial);
+	struct sb_walk_space *space = &walk->spaces[serial % SB_WALK_SPACES];
 
-	if (unlikely(space->serial != maps->serial))
-		sb_walk_space_begin(space, maps);
+	if (unlikely(space->serial != serial))
+		sb_walk_space_begin(space, maps, serial);
 	walk->space = space;
 }
 

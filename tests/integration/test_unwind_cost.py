@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions of a sample whose user stack is unwound by tables: the guest's clock counts them."""
+"""Instructions of a sample whose user stack is unwound by tables, and of a mapping event: the guest's clock counts
+them."""
 
 import contextlib
 from collections import namedtuple
+from pathlib import Path
 
-from harness import check, check_within, exact_test, start, workload
+from harness import check, check_equal, check_within, exact_test, long_exact_test, start, wait_until, workload
 from stackbeat import S, Session
 from unwind_tables import set_tables, wait_for_files
 
@@ -91,3 +93,61 @@ def sample_by_frame_pointers():
     off, decided = (min(column, key=lambda cost: cost.instructions) for column in zip(*costs))
     print(f"# off {off}, without a table {decided}", flush=True)
     check_within(decided.instructions - off.instructions, (-10, 10), "instructions of the decision")
+
+
+Events = namedtuple("Events", "instructions by_tables")
+
+
+def measure_events(mode, mappings, plain=0, rate=100, least=50):
+    """The worker's instructions a mapping event, and the fraction of samples by tables meanwhile.
+
+    The process has so many executable mappings, and others, and makes `rate` events a second; `least` are counted.
+    """
+    process = start(*workload("frameless", mode, 8, 1 << 60, mappings, plain, 1_000_000 // rate))
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_until(lambda: maps.read_text().count(" r-xp ") >= mappings, "the executable mappings")
+    with Session(rate=1000, no_jitter=1, watermark=4096, pids=[process.pid]) as session:
+        session.start()
+        spaces = set_tables(session, process)
+        session.read_until(lambda samples: len(samples) >= 100)
+        before = after = session.stats()
+        samples = []
+        while after["mmap_events"] - before["mmap_events"] < least:
+            session.poll()
+            samples += session.read()
+            spaces.read()
+            after = session.stats()
+    process.kill()
+    process.wait()
+    check_equal(after["mmap_events_lost"] - before["mmap_events_lost"], 0, "lost mapping events")
+    users = [sample for sample in samples if sample.user]
+    events = Events((after["worker_overhead_ns"] - before["worker_overhead_ns"])
+                    / (after["mmap_events"] - before["mmap_events"]),
+                    sum(sample.table_frames > 0 for sample in users) / len(users))
+    print(f"# {mode}, {mappings} + {plain} mappings, {rate} events/s: {events.instructions:.0f} instructions an event, "
+          f"{events.by_tables:.1%} of the samples by tables", flush=True)
+    return events
+
+
+@exact_test
+def code_that_is_made_executable_again():
+    """A JIT compiler makes a page writable for each change: its mappings are as before afterwards."""
+    events = measure_events("toggle", 2000)
+    check_within(events.instructions, (0, 1490), "instructions of the worker a mapping event")
+    check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
+
+
+@exact_test
+def code_that_is_replaced():
+    """An event that changes a mapping copies its neighbours, and not all mappings."""
+    events = measure_events("remap", 2000)
+    check_within(events.instructions, (0, 7280), "instructions of the worker a mapping event")
+    check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
+
+
+@long_exact_test
+def many_mappings_that_change_often():
+    """15,000 executable mappings among 60,000, with 4,000 events a second."""
+    events = measure_events("remap", 15_000, 30_000, rate=4000, least=4000)
+    check_within(events.instructions, (0, 6280), "instructions of the worker a mapping event")
+    check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")

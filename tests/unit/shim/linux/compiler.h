@@ -3,6 +3,7 @@
 #ifndef SHIM_LINUX_COMPILER_H
 #define SHIM_LINUX_COMPILER_H
 
+#include <asm/barrier.h>
 #include <linux/types.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -12,5 +13,6 @@
 #define OPTIMIZER_HIDE_VAR(variable) __asm__("" : "=r"(variable) : "0"(variable))
 #define noinline __attribute__((noinline))
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
 
 #endif

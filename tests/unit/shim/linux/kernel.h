@@ -7,6 +7,10 @@
 #include <linux/types.h>
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define DIV_ROUND_UP(number, by) (((number) + (by)-1) / (by))
+#define min(one, other) ((one) < (other) ? (one) : (other))
+#define max(one, other) ((one) > (other) ? (one) : (other))
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define U8_MAX UINT8_MAX
 #define U16_MAX UINT16_MAX
 

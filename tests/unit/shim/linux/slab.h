@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Allocations of kmod code: those of a test, which may fail. */
+#ifndef SHIM_LINUX_SLAB_H
+#define SHIM_LINUX_SLAB_H
+
+#include <stdlib.h>
+
+#include <linux/types.h>
+
+#define GFP_KERNEL_ACCOUNT 0
+
+void *shim_alloc(size_t size);
+
+#define kmalloc(size, flags) shim_alloc(size)
+#define kvmalloc(size, flags) shim_alloc(size)
+#define kfree(memory) free(memory)
+#define kvfree(memory) free(memory)
+
+static inline void *kvcalloc(size_t count, size_t size, int flags)
+{
+	(void)flags;
+	return calloc(count, size);
+}
+
+#endif
