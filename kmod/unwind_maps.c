@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/atomic.h>
 #include <linux/errno.h>
+#include <linux/hashtable.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
@@ -55,7 +56,7 @@ static void sb_unwind_maps_free_rcu(struct rcu_head *rcu)
 
 	sb_unwind_maps_free(maps);
 	/* Pairs with the acquire in sb_unwind_spaces_free(): the spaces are not used afterwards. */
-	atomic_sub_return_release(weight, &spaces->waiting);
+	atomic_sub_return_release(weight, &spaces->dropped);
 }
 
 static void sb_unwind_chunk_free_rcu(struct rcu_head *rcu)
@@ -66,7 +67,7 @@ static void sb_unwind_chunk_free_rcu(struct rcu_head *rcu)
 
 	kfree(chunk);
 	/* As in sb_unwind_maps_free_rcu(). */
-	atomic_sub_return_release(weight, &spaces->waiting);
+	atomic_sub_return_release(weight, &spaces->dropped);
 }
 
 /*
@@ -78,28 +79,34 @@ static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwin
 				bool whole)
 {
 	maps->whole = whole;
-	atomic_add(sb_unwind_maps_weight(maps), &spaces->waiting);
+	atomic_add(sb_unwind_maps_weight(maps), &spaces->dropped);
 	call_rcu(&maps->rcu, sb_unwind_maps_free_rcu);
 }
 
 /* Frees a chunk that is in no array that is in a slot, after a grace period. */
 static void sb_unwind_chunk_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_chunk *chunk)
 {
-	chunk->spaces = spaces;
-	atomic_add(chunk->count + 1, &spaces->waiting);
+	atomic_add(chunk->count + 1, &spaces->dropped);
 	call_rcu(&chunk->rcu, sb_unwind_chunk_free_rcu);
 }
 
-/* Drops the references of all mappings of an array. A tick may use their objects for a grace period. */
+/* Drops the reference of a mapping. A tick may use its object until a grace period has passed. */
+static void sb_unwind_map_put(struct sb_unwind_map *map)
+{
+	hash_del(&map->waiting);
+	sb_unwind_object_put(map->object);
+}
+
+/* Drops the references of all mappings of an array. */
 static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps)
 {
-	const struct sb_unwind_chunk *chunk;
+	struct sb_unwind_chunk *chunk;
 	u32 i, j;
 
 	for (i = 0; i < maps->chunk_count; i++) {
 		chunk = sb_unwind_maps_chunk(maps, i);
 		for (j = 0; j < chunk->count; j++)
-			sb_unwind_object_put(chunk->items[j].object);
+			sb_unwind_map_put(&chunk->items[j]);
 		cond_resched();
 	}
 }
@@ -124,7 +131,7 @@ void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
 	}
 	kvfree(spaces->slots);
 	/* Pairs with the releases in the callbacks above. */
-	if (atomic_read_acquire(&spaces->waiting))
+	if (atomic_read_acquire(&spaces->dropped))
 		rcu_barrier();
 }
 
@@ -192,14 +199,14 @@ static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces, u32 slot, 
 				     void (*lost)(void *arg, u32 slot, u64 id), void *arg)
 {
 	if (all > SB_UNWIND_SPACE_MAPS_MAX ||
-	    more + atomic_read(&spaces->waiting) > SB_UNWIND_MAPS_MAX)
+	    more + atomic_read(&spaces->dropped) > SB_UNWIND_MAPS_MAX)
 		return false;
 	sb_unwind_spaces_shrink(spaces, more, slot, lost, arg);
 	return spaces->items + more <= SB_UNWIND_MAPS_MAX;
 }
 
-/* Allocates an empty array with room for so many chunks. */
-static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces,
+/* Allocates an empty array for a slot, with room for so many chunks. */
+static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces, u32 slot,
 							  u32 chunk_count)
 {
 	struct sb_unwind_maps *maps = kvmalloc(struct_size(maps, chunks, chunk_count),
@@ -209,6 +216,7 @@ static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_space
 		return NULL;
 	memset(maps, 0, sizeof(*maps));
 	maps->spaces = spaces;
+	maps->slot = slot;
 	return maps;
 }
 
@@ -219,20 +227,23 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32
 
 	if (!sb_unwind_spaces_reserve(spaces, slot, count, count, lost, arg))
 		return NULL;
-	maps = sb_unwind_maps_alloc_chunks(spaces, DIV_ROUND_UP(count, SB_UNWIND_CHUNK_MAPS));
+	maps = sb_unwind_maps_alloc_chunks(spaces, slot, DIV_ROUND_UP(count, SB_UNWIND_CHUNK_MAPS));
 	if (maps)
 		maps->room = count;
 	return maps;
 }
 
-/* Allocates an empty chunk with room for so many mappings. */
-static struct sb_unwind_chunk *sb_unwind_chunk_alloc(u32 count)
+/* Allocates an empty chunk of an array, with room for so many mappings. */
+static struct sb_unwind_chunk *sb_unwind_chunk_alloc(const struct sb_unwind_maps *maps, u32 count)
 {
 	struct sb_unwind_chunk *chunk = kmalloc(struct_size(chunk, items, count),
 						GFP_KERNEL_ACCOUNT);
 
-	if (chunk)
-		chunk->count = 0;
+	if (!chunk)
+		return NULL;
+	chunk->spaces = maps->spaces;
+	chunk->slot = maps->slot;
+	chunk->count = 0;
 	return chunk;
 }
 
@@ -247,17 +258,50 @@ static bool sb_unwind_map_is_by_tables(const struct sb_unwind_map *map)
 	       (object && rcu_access_pointer(object->table) != &sb_unwind_no_table);
 }
 
-/* Puts the part [start, end) of a mapping into a chunk. Takes a reference to its object. */
-static void sb_unwind_map_set(struct sb_unwind_map *to, const struct sb_unwind_map *map, u64 start,
-			      u64 end)
+/* Appends the part [start, end) of a mapping to a chunk. Takes a reference to its object. */
+static const struct sb_unwind_map *sb_unwind_chunk_add(struct sb_unwind_chunk *chunk,
+						       const struct sb_unwind_map *map, u64 start,
+						       u64 end)
 {
-	*to = *map;
-	to->offset += start - map->start;
-	to->start = start;
-	to->end = end;
-	to->by_tables = sb_unwind_map_is_by_tables(map);
-	if (to->object)
-		sb_unwind_object_hold(to->object);
+	struct sb_unwind_map *item = &chunk->items[chunk->count];
+	const struct sb_unwind_table *table;
+
+	*item = *map;
+	item->offset += start - map->start;
+	item->start = start;
+	item->end = end;
+	item->index = chunk->count++;
+	INIT_HLIST_NODE(&item->waiting);
+	if (item->object) {
+		sb_unwind_object_hold(item->object);
+		/* Read once: whoever sets a table later finds the mapping in the list. */
+		table = sb_unwind_object_table(item->object);
+		if (!table)
+			hash_add(chunk->spaces->waiting, &item->waiting,
+				 (unsigned long)item->object);
+		else if (!item->biased)
+			sb_unwind_map_set_bias(item, &table->elf);
+	}
+	/* After that: an update corrects only mappings in the list. */
+	item->by_tables = sb_unwind_map_is_by_tables(item);
+	return item;
+}
+
+/*
+ * Appends a mapping of another chunk, with its reference and its place in the list of those that wait:
+ * the other chunk is not to be used any more, except by ticks.
+ */
+static void sb_unwind_chunk_move(struct sb_unwind_chunk *chunk, const struct sb_unwind_map *from)
+{
+	struct sb_unwind_map *item = &chunk->items[chunk->count];
+
+	*item = *from;
+	item->index = chunk->count++;
+	if (hlist_unhashed(&from->waiting))
+		return;
+	*item->waiting.pprev = &item->waiting;
+	if (item->waiting.next)
+		item->waiting.next->pprev = &item->waiting.next;
 }
 
 /* With several vDSOs, the range has all of them, and what is between them. */
@@ -277,18 +321,18 @@ int sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *
 {
 	u32 last = maps->chunk_count;
 	struct sb_unwind_chunk *chunk = last ? sb_unwind_maps_chunk(maps, last - 1) : NULL;
-	struct sb_unwind_map *item;
+	const struct sb_unwind_map *item;
 
 	if (!chunk || chunk->count == SB_UNWIND_CHUNK_MAPS) {
-		chunk = sb_unwind_chunk_alloc(min(maps->room - maps->count, SB_UNWIND_CHUNK_MAPS));
+		chunk = sb_unwind_chunk_alloc(maps, min(maps->room - maps->count,
+							SB_UNWIND_CHUNK_MAPS));
 		if (!chunk)
 			return -ENOMEM;
 		maps->chunks[last].start = last ? map->start : 0;
 		RCU_INIT_POINTER(maps->chunks[last].chunk, chunk);
 		maps->chunk_count++;
 	}
-	item = &chunk->items[chunk->count++];
-	sb_unwind_map_set(item, map, map->start, map->end);
+	item = sb_unwind_chunk_add(chunk, map, map->start, map->end);
 	if (item->vdso)
 		sb_unwind_maps_add_vdso(maps, item);
 	maps->by_tables += item->by_tables;
@@ -425,14 +469,15 @@ static void sb_unwind_change_select(struct sb_unwind_change *change,
 }
 
 /* Allocates the new chunks. ENOMEM. */
-static int sb_unwind_change_alloc(struct sb_unwind_change *change)
+static int sb_unwind_change_alloc(struct sb_unwind_change *change,
+				  const struct sb_unwind_maps *maps)
 {
 	u32 left = change->added, room, i, count = DIV_ROUND_UP(left, SB_UNWIND_CHUNK_MAPS);
 
 	change->each = DIV_ROUND_UP(left, count);
 	for (i = 0; i < count; i++, left -= room) {
 		room = min(left, change->each);
-		change->chunks[i] = sb_unwind_chunk_alloc(room);
+		change->chunks[i] = sb_unwind_chunk_alloc(maps, room);
 		if (!change->chunks[i])
 			return -ENOMEM;
 		change->count++;
@@ -446,23 +491,19 @@ static void sb_unwind_change_free(struct sb_unwind_change *change)
 		kfree(change->chunks[--change->count]);
 }
 
-/* Returns the place of the next mapping in the new chunks. */
-static struct sb_unwind_map *sb_unwind_change_next(struct sb_unwind_change *change)
+/* Returns the new chunk of the next mapping. */
+static struct sb_unwind_chunk *sb_unwind_change_next(struct sb_unwind_change *change)
 {
-	struct sb_unwind_chunk *chunk = change->chunks[change->filled];
-
-	if (chunk->count == change->each)
-		chunk = change->chunks[++change->filled];
-	return &chunk->items[chunk->count++];
+	if (change->chunks[change->filled]->count == change->each)
+		change->filled++;
+	return change->chunks[change->filled];
 }
 
 static void sb_unwind_change_add_part(struct sb_unwind_change *change,
 				      const struct sb_unwind_map *map, u64 start, u64 end)
 {
-	struct sb_unwind_map *item = sb_unwind_change_next(change);
-
-	sb_unwind_map_set(item, map, start, end);
-	change->by_tables += item->by_tables;
+	change->by_tables += sb_unwind_chunk_add(sb_unwind_change_next(change), map, start,
+						 end)->by_tables;
 }
 
 /*
@@ -489,7 +530,7 @@ static void sb_unwind_change_fill(struct sb_unwind_change *change,
 				sb_unwind_change_add_part(change, map, map->start, map->end);
 			added = added || behind;
 			if (kept)
-				*sb_unwind_change_next(change) = *item;
+				sb_unwind_chunk_move(sb_unwind_change_next(change), item);
 			else if (behind)
 				sb_unwind_change_add_part(change, item, map->end, item->end);
 			if (!kept)
@@ -510,7 +551,7 @@ static void sb_unwind_change_drop_old(const struct sb_unwind_change *change,
 
 	for (i = 0; i < chunk->count; i++) {
 		if (!sb_unwind_change_keeps(change, &chunk->items[i]))
-			sb_unwind_object_put(chunk->items[i].object);
+			sb_unwind_map_put(&chunk->items[i]);
 	}
 	sb_unwind_chunk_drop(spaces, chunk);
 }
@@ -558,8 +599,8 @@ static int sb_unwind_maps_replace(struct sb_unwind_spaces *spaces, u32 slot,
 	struct sb_unwind_maps *maps;
 	u32 i;
 
-	maps = sb_unwind_maps_alloc_chunks(spaces, old->chunk_count - (change->end - change->first) +
-					   change->count);
+	maps = sb_unwind_maps_alloc_chunks(spaces, old->slot, old->chunk_count + change->count -
+					   (change->end - change->first));
 	if (!maps)
 		return -ENOMEM;
 	sb_unwind_change_fill(change, old);
@@ -593,7 +634,7 @@ static int sb_unwind_maps_change(struct sb_unwind_spaces *spaces, u32 slot,
 	more = all > maps->count ? all - maps->count : 0;
 	if (!sb_unwind_spaces_reserve(spaces, slot, all, more, lost, arg))
 		return -ENOMEM;
-	err = sb_unwind_change_alloc(&change);
+	err = sb_unwind_change_alloc(&change, maps);
 	/* The range of the vDSO is constant in an array. */
 	if (!err && change.end - change.first == 1 && change.count == 1 && !map->vdso)
 		sb_unwind_maps_replace_chunk(spaces, maps, &change, generation);
@@ -667,18 +708,15 @@ void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_un
 {
 	/* The caller's reference keeps it. */
 	const struct sb_unwind_table *table = sb_unwind_object_table(object);
-	struct sb_unwind_chunk *chunk;
-	struct sb_unwind_maps *maps;
-	u32 slot, i, j;
+	const struct sb_unwind_chunk *chunk;
+	struct sb_unwind_map *map;
+	struct hlist_node *next;
 
-	for (slot = 0; slot < spaces->slot_count; slot++) {
-		maps = sb_unwind_maps_of(spaces, slot);
-		for (i = 0; maps && i < maps->chunk_count; i++) {
-			chunk = sb_unwind_maps_chunk(maps, i);
-			for (j = 0; j < chunk->count; j++) {
-				if (chunk->items[j].object == object)
-					sb_unwind_maps_complete(maps, &chunk->items[j], table);
-			}
+	hash_for_each_possible_safe(spaces->waiting, map, next, waiting, (unsigned long)object) {
+		if (map->object == object) {
+			hash_del(&map->waiting);
+			chunk = container_of(map - map->index, struct sb_unwind_chunk, items[0]);
+			sb_unwind_maps_complete(sb_unwind_maps_of(spaces, chunk->slot), map, table);
 		}
 		cond_resched();
 	}

@@ -27,7 +27,7 @@
 #define STACKBEAT_UNWIND_MAPS_H
 
 #include <linux/atomic.h>
-#include <linux/list.h>
+#include <linux/hashtable.h>
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 
@@ -41,20 +41,25 @@ struct sb_unwind_map {
 	bool vdso;
 	bool uprobes;		/* the page with the trampoline of uretprobes */
 	bool biased;		/* `bias` is valid; see sb_unwind_maps_set_bias() */
-	bool by_tables;		/* counted in sb_unwind_maps.by_tables; not read by ticks */
+	/* Not read by ticks. */
+	bool by_tables;		/* counted in sb_unwind_maps.by_tables */
+	u8 index;		/* in its chunk */
+	struct hlist_node waiting;	/* in sb_unwind_spaces.waiting, or unhashed */
 };
 
 /* Neighbouring mappings, one at least. */
 struct sb_unwind_chunk {
 	struct rcu_head rcu;
-	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the chunk once it is replaced */
+	struct sb_unwind_spaces *spaces;	/* whose `dropped` counts the chunk once it is replaced */
+	u32 slot;		/* of the array that has it */
 	u32 count;
 	struct sb_unwind_map items[];
 };
 
 struct sb_unwind_maps {
 	struct rcu_head rcu;
-	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the array once it is dropped */
+	struct sb_unwind_spaces *spaces;	/* whose `dropped` counts the array once it is dropped */
+	u32 slot;
 	u64 serial;		/* no other array, and no other state of this one, has the same, of any session */
 	u64 id;			/* of the address space */
 	u32 generation;
@@ -75,17 +80,22 @@ struct sb_unwind_maps {
 	} chunks[];
 };
 
+/* Of STACKBEAT_FILES_MAX files, few share a list. */
+#define SB_UNWIND_WAITING_BITS 12
+
 /* The arrays of a session, by entry of its table of spaces. Under the lock of its spaces. */
 struct sb_unwind_spaces {
 	struct sb_unwind_maps __rcu **slots;
 	u32 slot_count;
 	u32 items;		/* mappings of all arrays */
 	/* The size of arrays and chunks that wait for a grace period, in mappings. */
-	atomic_t waiting;
+	atomic_t dropped;
+	/* The mappings of objects whose tables are not known yet, by object. */
+	DECLARE_HASHTABLE(waiting, SB_UNWIND_WAITING_BITS);
 	u32 hand;		/* where the next search for arrays to be freed starts */
 };
 
-/* ENOMEM. */
+/* All fields are 0 before. ENOMEM. */
 int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count);
 /*
  * No tick runs any more. May wait for a grace period. Also allowed after sb_unwind_spaces_init() has
@@ -126,7 +136,8 @@ void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
 
 /*
  * The table of an object, or that it has none, is known from now on: completes its mappings whose
- * ELF headers could not be read before, and what is derived from tables.
+ * ELF headers could not be read before, and what is derived from tables. The time depends on the number
+ * of its mappings, not on that of all.
  */
 void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_unwind_object *object);
 

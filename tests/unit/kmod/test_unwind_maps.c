@@ -91,6 +91,18 @@ static void lose(void *arg, u32 slot, u64 id)
 	fail();
 }
 
+/* Mappings that wait for tables. */
+static u32 count_waiting(void)
+{
+	u32 count = 0;
+
+	for (u32 i = 0; i < ARRAY_SIZE(spaces.waiting); i++) {
+		for (struct hlist_node *node = spaces.waiting[i].first; node; node = node->next)
+			count++;
+	}
+	return count;
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -108,7 +120,8 @@ static int teardown(void **state)
 {
 	(void)state;
 	sb_unwind_spaces_free(&spaces);
-	assert_int_equal(atomic_read(&spaces.waiting), 0);
+	assert_int_equal(count_waiting(), 0);
+	assert_int_equal(atomic_read(&spaces.dropped), 0);
 	for (u32 i = 0; i < OBJECTS; i++)
 		assert_int_equal(objects[i].refs.count, 0);
 	memset(&spaces, 0, sizeof(spaces));
@@ -187,6 +200,15 @@ static void check_page(const struct sb_unwind_maps *maps, u32 page)
 		assert_int_equal(at - map->bias, expected->offset + page % PAGE_SIZE);
 }
 
+/* The mappings that wait for a table are in the list of their object, and no others. */
+static void check_waiting(const struct sb_unwind_map *map, u32 *count)
+{
+	bool waits = map->object && !map->object->table;
+
+	assert_int_equal(hlist_unhashed(&map->waiting), !waits);
+	*count += waits;
+}
+
 static bool page_is_by_tables(const struct page *page)
 {
 	return page->mapped && !page->vdso &&
@@ -197,7 +219,8 @@ static bool page_is_by_tables(const struct page *page)
 static void check_maps(void)
 {
 	const struct sb_unwind_maps *maps = maps_of_slot();
-	u32 count = 0, by_tables = 0, refs[OBJECTS] = {0}, before = SB_UNWIND_CHUNK_MAPS;
+	u32 count = 0, by_tables = 0, refs[OBJECTS] = {0}, before = SB_UNWIND_CHUNK_MAPS,
+	    waiting = 0;
 	bool some_by_tables = false;
 	u64 end = 0;
 
@@ -216,6 +239,7 @@ static void check_maps(void)
 			end = map->end;
 			count++;
 			by_tables += map->by_tables;
+			check_waiting(map, &waiting);
 			if (map->object)
 				refs[map->object - objects]++;
 		}
@@ -223,6 +247,7 @@ static void check_maps(void)
 	assert_int_equal(maps->count, count);
 	assert_int_equal(spaces.items, count);
 	assert_int_equal(maps->by_tables, by_tables);
+	assert_int_equal(count_waiting(), waiting);
 	for (u32 i = 0; i < OBJECTS; i++)
 		assert_int_equal(objects[i].refs.count, refs[i]);
 	for (u32 i = 0; i < PAGES; i++) {
@@ -287,7 +312,7 @@ static void events_change_what_walks_find(void **state)
 			check_maps();
 	}
 	shim_end_grace_period();
-	assert_int_equal(atomic_read(&spaces.waiting), 0);
+	assert_int_equal(atomic_read(&spaces.dropped), 0);
 	check_maps();
 }
 
