@@ -286,7 +286,8 @@
 #define STACKBEAT_FP_DESCENTS_MAX 16u
 
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
-#define STACKBEAT_ADDRESS_SPACES_MAX 8192u /* tracked by a session at the same time */
+/* Tracked at the same time by a restricted session; others track as many as the machine runs. */
+#define STACKBEAT_ADDRESS_SPACES_MAX 8192u
 #define STACKBEAT_ADDRESS_SPACES_PENDING_MAX 256u /* of one CPU, not read yet */
 #define STACKBEAT_MAPPINGS_MAX 16384u /* executable mappings read of one address space */
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* mappings waiting for room in the ring */
@@ -843,6 +844,8 @@ enum stackbeat_stat {
 	STACKBEAT_S_FRAMES_BY_TABLES, /* sum of the samples' table_frames; likewise */
 	/* rules of such frames that were not in the CPU's cache of rules; likewise. 0 in restricted sessions */
 	STACKBEAT_S_UNWIND_RULE_MISSES,
+	/* In totals only: address spaces that can be tracked without more memory than now. */
+	STACKBEAT_S_ADDRESS_SPACES_ROOM,
 	STACKBEAT_S_COUNT
 };
 

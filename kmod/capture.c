@@ -176,14 +176,9 @@ static struct sb_unwind_map sb_mapping_for_unwind(const struct sb_spaces *spaces
 	return map;
 }
 
-static void sb_capture_lose_maps(void *spaces, u32 slot, u64 id)
+static void sb_capture_lose_maps(void *spaces, void *space, u64 id)
 {
-	sb_spaces_lose_maps(spaces, slot, id);
-}
-
-static u32 sb_spaces_slot(const struct sb_spaces *spaces, const struct sb_space *space)
-{
-	return space - spaces->table;
+	sb_spaces_lose_maps(spaces, space, id);
 }
 
 /* Makes room for `count` mappings in spaces->found, if there is memory. */
@@ -259,7 +254,6 @@ static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *m
 static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	const struct sb_space_request *request = &capture->request;
-	u32 slot = sb_spaces_slot(spaces, request->space);
 	const struct sb_mapped_file *file;
 	struct sb_captured_mapping *mapping;
 	struct sb_found_mapping *found;
@@ -274,8 +268,8 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 	if (!capture->mappings)
 		room = 0;
 	if (room)
-		maps = sb_unwind_maps_alloc(&spaces->unwind_spaces, slot, room,
-					    sb_capture_lose_maps, spaces);
+		maps = sb_unwind_maps_alloc(&spaces->unwind_spaces, sb_space_slot(request->space),
+					    request->space, room, sb_capture_lose_maps, spaces);
 	for (i = 0; i < spaces->found_count; i++) {
 		found = &spaces->found[i];
 		if (i < room) {
@@ -303,10 +297,9 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 	}
 	spaces->found_count = 0;
 	if (maps)
-		sb_unwind_maps_publish(&spaces->unwind_spaces, slot, maps, request->id,
-				       capture->generation);
+		sb_unwind_maps_publish(maps, request->id, capture->generation);
 	else if (room)
-		sb_spaces_lose_maps(spaces, slot, request->id);
+		sb_spaces_lose_maps(spaces, request->space, request->id);
 }
 
 static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)
@@ -481,6 +474,8 @@ static void sb_spaces_read_queue(struct sb_spaces *spaces, struct sb_request_que
 	/* Pairs with the release in sb_space_queue_request(). */
 	while (queue->tail != smp_load_acquire(&queue->head)) {
 		request = &queue->items[queue->tail % SB_PENDING_MAX];
+		if (!request->gap)
+			sb_spaces_make_room(spaces, request->mm);
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
 			capture->request = *request;
@@ -538,11 +533,10 @@ static void sb_spaces_apply_mmap_event(struct sb_spaces *spaces, const struct sb
 				       const struct sb_mapped_file *file)
 {
 	struct sb_unwind_map map = sb_mapping_for_unwind(spaces, mapping, file);
-	u32 slot = sb_spaces_slot(spaces, event->space);
 
-	if (sb_unwind_maps_apply(&spaces->unwind_spaces, slot, event->id, event->generation, &map,
+	if (sb_unwind_maps_apply(sb_space_slot(event->space), event->id, event->generation, &map,
 				 sb_capture_lose_maps, spaces))
-		sb_spaces_lose_maps(spaces, slot, event->id);
+		sb_spaces_lose_maps(spaces, event->space, event->id);
 }
 
 /* Takes the queued mmap events. Returns whether there were any. */

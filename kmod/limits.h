@@ -17,6 +17,7 @@
 #ifdef SB_TIGHT
 #define SB_WAYS 2u
 #define SB_SETS_BITS 1
+#define SB_LEVELS_MAX 2u
 #define SB_PENDING_MAX 2u
 #define SB_MMAP_EVENTS_MAX 4u
 #define SB_REREAD_NS NSEC_PER_MSEC
@@ -30,9 +31,13 @@
 #define SB_UNWIND_SPACE_MAPS_MAX 64u
 #define SB_UNWIND_CHUNK_MAPS 4u
 #else
-/* The table of spaces: number of ways of a set, and log2 of the number of sets. */
+/*
+ * The table of spaces: number of ways of a set, log2 of the number of sets of its first level, and the
+ * number of levels. Each level doubles the table, up to 2^20 spaces.
+ */
 #define SB_WAYS 8u
 #define SB_SETS_BITS 10
+#define SB_LEVELS_MAX 8u
 static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
 /* Requests to read spaces that wait for the worker, of each CPU. */
@@ -69,7 +74,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 /* Those of one space: an array grows by mapping events, and does not see munmap(). */
 #define SB_UNWIND_SPACE_MAPS_MAX (2 * STACKBEAT_MAPPINGS_MAX)
 
-/* Those of one chunk of an array: in 2 KiB, also with what is added to each. */
+/* Those of one chunk of an array, which takes 2 KiB then. */
 #define SB_UNWIND_CHUNK_MAPS 31u
 #endif
 
@@ -79,6 +84,10 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 /* Replaced filters that wait for a grace period. */
 #define SB_FILTERS_WAITING_MAX STACKBEAT_FILTERS_WAITING_MAX
 
-#define SB_SPACES_MAX (SB_WAYS << SB_SETS_BITS)
+/*
+ * Memory of the machine for each space of a table that grows. A process takes more, so the table has room
+ * for all that the machine can run; and takes at most 1/450 of memory.
+ */
+#define SB_SPACE_MEMORY (32ul << 10)
 
 #endif

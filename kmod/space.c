@@ -88,10 +88,24 @@ static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 	return READ_ONCE(space->seq) == seq;
 }
 
-static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
+/* Number of levels of the table, whose sets are then visible. */
+static __always_inline u32 sb_spaces_level_count(const struct sb_spaces *spaces)
+{
+	/* Pairs with the release in sb_spaces_add_level(). */
+	return smp_load_acquire(&spaces->level_count);
+}
+
+/* log2 of the number of sets of a level. */
+static __always_inline u32 sb_level_bits(u32 level)
+{
+	return SB_SETS_BITS + (level ? level - 1 : 0);
+}
+
+/* Returns the entries in which a space may be in a level: SB_WAYS of them. */
+static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *spaces, u32 level,
 						      const struct mm_struct *mm)
 {
-	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
+	return spaces->levels[level][hash_ptr(mm, sb_level_bits(level))].ways;
 }
 
 /*
@@ -125,11 +139,12 @@ static bool sb_space_hold_id(struct sb_space *space, u64 id)
 	return false;
 }
 
-/* Claims an entry for a new space, to be filled by the caller. False: the entry is held. */
-static bool sb_space_claim(struct sb_space *space)
+/*
+ * Claims an entry, unless it has changed since its `seq` was read, to be filled by the caller. False:
+ * it has, or it is held.
+ */
+static bool sb_space_claim(struct sb_space *space, u32 seq)
 {
-	u32 seq = READ_ONCE(space->seq);
-
 	if ((seq & 1) || atomic_read(&space->holds) || cmpxchg(&space->seq, seq, seq + 1) != seq)
 		return false;
 	if (!atomic_read(&space->holds))
@@ -139,19 +154,24 @@ static bool sb_space_claim(struct sb_space *space)
 	return false;
 }
 
-/* Claims an entry of a set, preferably a free one. NULL: all are held. */
-static struct sb_space *sb_space_claim_slot(struct sb_space *set, u64 id)
+/* Claims an entry for memory, preferably a free one. NULL: all are held. */
+static struct sb_space *sb_space_claim_slot(struct sb_spaces *spaces, const struct mm_struct *mm,
+					    u64 id)
 {
+	u32 levels = sb_spaces_level_count(spaces), level, way, i;
 	struct sb_space *space;
-	u32 way;
 
-	for (way = 0; way < SB_WAYS; way++) {
-		if (!READ_ONCE(set[way].id) && sb_space_claim(set + way))
-			return set + way;
+	for (level = 0; level < levels; level++) {
+		space = sb_spaces_set(spaces, level, mm);
+		for (way = 0; way < SB_WAYS; way++, space++) {
+			if (!READ_ONCE(space->id) && sb_space_claim(space, READ_ONCE(space->seq)))
+				return space;
+		}
 	}
-	for (way = 0; way < SB_WAYS; way++) {
-		space = set + (id + way) % SB_WAYS;
-		if (sb_space_claim(space))
+	for (i = 0; i < levels * SB_WAYS; i++) {
+		way = (id + i) % (levels * SB_WAYS);
+		space = sb_spaces_set(spaces, way / SB_WAYS, mm) + way % SB_WAYS;
+		if (sb_space_claim(space, READ_ONCE(space->seq)))
 			return space;
 	}
 	return NULL;
@@ -163,7 +183,7 @@ static struct sb_space *sb_space_claim_slot(struct sb_space *set, u64 id)
  */
 static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 now)
 {
-	struct sb_space *space = sb_space_claim_slot(sb_spaces_set(spaces, current->mm), id);
+	struct sb_space *space = sb_space_claim_slot(spaces, current->mm, id);
 
 	if (!space)
 		return NULL;
@@ -352,19 +372,20 @@ static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_s
 
 u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 {
-	struct sb_space *set = sb_spaces_set(cursor->spaces, current->mm);
+	u32 levels = sb_spaces_level_count(cursor->spaces), level, way;
 	struct sb_space *space;
-	u32 way;
 	u64 id;
 
-	for (way = 0; way < SB_WAYS; way++) {
-		space = set + way;
-		if (!sb_space_is_current(space, &id, generation))
-			continue;
-		sb_space_cursor_update(cursor, space, id);
-		if (unlikely(READ_ONCE(space->gap)))
-			sb_space_reread(cursor, space, id, now);
-		return id;
+	for (level = 0; level < levels; level++) {
+		space = sb_spaces_set(cursor->spaces, level, current->mm);
+		for (way = 0; way < SB_WAYS; way++, space++) {
+			if (!sb_space_is_current(space, &id, generation))
+				continue;
+			sb_space_cursor_update(cursor, space, id);
+			if (unlikely(READ_ONCE(space->gap)))
+				sb_space_reread(cursor, space, id, now);
+			return id;
+		}
 	}
 	return sb_space_add(cursor, now, generation);
 }
@@ -390,10 +411,8 @@ void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_ev
 	sb_space_record_gap_of(event->space, event->id, event->generation);
 }
 
-void sb_spaces_lose_maps(struct sb_spaces *spaces, u32 slot, u64 id)
+void sb_spaces_lose_maps(struct sb_spaces *spaces, struct sb_space *space, u64 id)
 {
-	struct sb_space *space = &spaces->table[slot];
-
 	/* The reread has the next generation: no event is missing before it. */
 	sb_space_record_gap_of(space, id, atomic_read(&space->generation) + 1);
 }
@@ -477,21 +496,18 @@ static bool sb_space_is_affected(const struct sb_space *space)
 }
 NOKPROBE_SYMBOL(sb_space_is_affected);
 
-/* Queues an mmap event of the current task for each session with its space in the table. */
-static void sb_spaces_record_mmap_event(const struct sb_mapped_range *range)
+/* Queues an mmap event of the current task, if its space is in the table of a session. */
+static __always_inline void sb_spaces_record_mmap_event(struct sb_spaces *spaces,
+							const struct sb_mapped_range *range)
 {
-	const struct sb_session *session;
-	struct sb_spaces *spaces;
+	const struct sb_session *session = spaces->session;
+	u32 levels = sb_spaces_level_count(spaces), level, way;
 	struct sb_space *space;
 	bool report;
-	u64 began;
-	u32 way;
+	u64 began = 0;
 
-	rcu_read_lock();
-	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
-		session = spaces->session;
-		space = sb_spaces_set(spaces, current->mm);
-		began = 0;
+	for (level = 0; level < levels; level++) {
+		space = sb_spaces_set(spaces, level, current->mm);
 		for (way = 0; way < SB_WAYS; way++, space++) {
 			if (READ_ONCE(space->mm) != current->mm)
 				continue;
@@ -505,12 +521,21 @@ static void sb_spaces_record_mmap_event(const struct sb_mapped_range *range)
 			}
 			sb_space_release(space);
 		}
-		if (began)
-			atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_overhead);
 	}
+	if (began)
+		atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_overhead);
+}
+
+static void sb_space_record_mmap_events(const struct sb_mapped_range *range)
+{
+	struct sb_spaces *spaces;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list)
+		sb_spaces_record_mmap_event(spaces, range);
 	rcu_read_unlock();
 }
-NOKPROBE_SYMBOL(sb_spaces_record_mmap_event);
+NOKPROBE_SYMBOL(sb_space_record_mmap_events);
 
 /* Number of running tests of the probe, and of its runs during tests, in any process. */
 static atomic_t sb_space_probe_tests;
@@ -536,7 +561,7 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 		.end = vma->vm_end,
 		.page = vma->vm_pgoff,
 	};
-	sb_spaces_record_mmap_event(&range);
+	sb_space_record_mmap_events(&range);
 	return 0;
 }
 NOKPROBE_SYMBOL(sb_space_on_mapping);
@@ -559,7 +584,7 @@ static int sb_space_on_move(struct kprobe *probe, struct pt_regs *regs)
 		.end = start + regs_get_kernel_argument(regs, 2),
 		.page = regs_get_kernel_argument(regs, 3),
 	};
-	sb_spaces_record_mmap_event(&range);
+	sb_space_record_mmap_events(&range);
 	return 0;
 }
 NOKPROBE_SYMBOL(sb_space_on_move);
@@ -830,19 +855,95 @@ static struct sb_unwind_object *sb_spaces_find_object(struct sb_spaces *spaces, 
 }
 
 /* Whether the process of an entry of the table still runs the same program. */
-static bool sb_spaces_is_alive(void *arg, u32 slot, u64 id)
+static bool sb_space_is_alive(const struct sb_space *space, u64 id)
 {
-	const struct sb_spaces *spaces = arg;
-	const struct sb_space *space = &spaces->table[slot];
-	const struct task_struct *leader;
+	struct task_struct *leader;
 	bool alive;
 
 	rcu_read_lock();
 	leader = pid_task(find_pid_ns(READ_ONCE(space->pid), &init_pid_ns), PIDTYPE_TGID);
 	alive = leader && leader->start_boottime == READ_ONCE(space->start_time) &&
-		READ_ONCE(leader->self_exec_id) == READ_ONCE(space->exec_id);
+		READ_ONCE(leader->self_exec_id) == READ_ONCE(space->exec_id) &&
+		/* The first thread may have ended before the others. */
+		(!READ_ONCE(leader->exit_state) || !thread_group_empty(leader));
 	rcu_read_unlock();
 	return alive && READ_ONCE(space->id) == id;
+}
+
+static bool sb_spaces_is_alive(void *arg, void *space, u64 id)
+{
+	return sb_space_is_alive(space, id);
+}
+
+/* Frees an entry if its process has ended, or runs another program. */
+static bool sb_space_vacate(struct sb_space *space)
+{
+	/* Pairs with the releases in sb_space_insert() and sb_space_claim(). */
+	u32 seq = smp_load_acquire(&space->seq);
+	u64 id = READ_ONCE(space->id);
+	unsigned long flags;
+	bool claimed;
+
+	if (!id || sb_space_is_alive(space, id))
+		return false;
+	/* A sampler that claims the entry first has a new space for it. */
+	local_irq_save(flags);
+	claimed = sb_space_claim(space, seq);
+	if (claimed) {
+		WRITE_ONCE(space->id, 0);
+		WRITE_ONCE(space->mm, NULL);
+		/* Pairs with the acquire in sb_space_is_current(). */
+		smp_store_release(&space->seq, seq + 2);
+	}
+	local_irq_restore(flags);
+	/* What is in the slot is of this space, or of an earlier one: a new one is read later. */
+	if (claimed)
+		sb_unwind_slot_clear(sb_space_slot(space));
+	return claimed;
+}
+
+/* Doubles the table, if the limits and the memory allow it. */
+static void sb_spaces_add_level(struct sb_spaces *spaces)
+{
+	u32 level = spaces->level_count, set_count = 1u << sb_level_bits(level), set, way;
+	u64 memory = ((u64)SB_WAYS << (SB_SETS_BITS + level)) * SB_SPACE_MEMORY;
+	struct sb_space_set *sets;
+
+	if (level == spaces->level_max || (level && PFN_UP(memory) > totalram_pages()))
+		return;
+	sets = kvcalloc(set_count, sizeof(*sets), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!sets)
+		return;
+	for (set = 0; set < set_count; set++) {
+		for (way = 0; way < SB_WAYS; way++)
+			sets[set].ways[way].way = way;
+		cond_resched();
+	}
+	spaces->levels[level] = sets;
+	/* Pairs with the acquire in sb_spaces_level_count(). */
+	smp_store_release(&spaces->level_count, level + 1);
+}
+
+void sb_spaces_make_room(struct sb_spaces *spaces, const struct mm_struct *mm)
+{
+	struct sb_space *space;
+	bool vacated = false;
+	u32 level, way;
+
+	for (level = 0; level < spaces->level_count; level++) {
+		space = sb_spaces_set(spaces, level, mm);
+		for (way = 0; way < SB_WAYS; way++) {
+			if (!READ_ONCE(space[way].id))
+				return;
+		}
+	}
+	for (level = 0; level < spaces->level_count; level++) {
+		space = sb_spaces_set(spaces, level, mm);
+		for (way = 0; way < SB_WAYS; way++)
+			vacated |= sb_space_vacate(space + way);
+	}
+	if (!vacated)
+		sb_spaces_add_level(spaces);
 }
 
 static int sb_spaces_try_table(struct sb_spaces *spaces, struct sb_unwind_object *object,
@@ -904,6 +1005,8 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_overhead);
 	sb_unwind_user_count(&spaces->unwind, &counts[STACKBEAT_S_UNWIND_TABLES],
 			     &counts[STACKBEAT_S_UNWIND_TABLE_BYTES]);
+	counts[STACKBEAT_S_ADDRESS_SPACES_ROOM] =
+		SB_WAYS << (SB_SETS_BITS + sb_spaces_level_count(spaces) - 1);
 	counts[STACKBEAT_S_UNWIND_TABLES_REFUSED] = atomic64_read(&spaces->tables_refused);
 }
 
@@ -938,6 +1041,14 @@ static void sb_request_queue_free(struct sb_request_queue *queue)
 	kvfree(queue);
 }
 
+static void sb_spaces_free_levels(struct sb_spaces *spaces)
+{
+	u32 level;
+
+	for (level = 0; level < spaces->level_count; level++)
+		kvfree(spaces->levels[level]);
+}
+
 static void sb_spaces_free_unwind(struct sb_spaces *spaces)
 {
 	sb_unwind_spaces_free(&spaces->unwind_spaces);
@@ -962,13 +1073,13 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	INIT_DELAYED_WORK(&spaces->work, worker);
 	INIT_DELAYED_WORK(&spaces->wake_work, sb_spaces_wake_work);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
-	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL_ACCOUNT);
+	spaces->level_max = session->restricted ? 1 : SB_LEVELS_MAX;
+	sb_spaces_add_level(spaces);
 	spaces->queues = kvcalloc(nr_cpu_ids, sizeof(*spaces->queues), GFP_KERNEL_ACCOUNT);
-	if (!spaces->path || !spaces->table || !spaces->queues)
+	if (!spaces->path || !spaces->level_count || !spaces->queues)
 		goto err_memory;
-	err = sb_unwind_spaces_init(&spaces->unwind_spaces, SB_SPACES_MAX);
-	if (!err)
-		err = sb_unwind_user_init(&spaces->unwind, session->restricted);
+	sb_unwind_spaces_init(&spaces->unwind_spaces);
+	err = sb_unwind_user_init(&spaces->unwind, session->restricted);
 	if (err)
 		goto err_unwind;
 	spaces->vdso = sb_unwind_object_get(&spaces->unwind, NULL);
@@ -993,7 +1104,7 @@ err_unwind:
 	sb_spaces_free_unwind(spaces);
 err_memory:
 	kvfree(spaces->queues);
-	kvfree(spaces->table);
+	sb_spaces_free_levels(spaces);
 	kfree(spaces->path);
 	kvfree(spaces);
 	return ERR_PTR(err);
@@ -1039,7 +1150,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	mutex_destroy(&spaces->lock);
 	kvfree(spaces->found);
 	kvfree(spaces->queues);
-	kvfree(spaces->table);
+	sb_spaces_free_levels(spaces);
 	kfree(spaces->path);
 	kvfree(spaces);
 }

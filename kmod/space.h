@@ -9,7 +9,8 @@
  *	worker	(capture.c) reads the mappings of requested spaces, drops the references,
  *		and writes records into the metadata ring when it has room
  *
- * The table is a cache: an entry holds no reference to its space. Start time and count of
+ * The table is a cache, which grows with the number of processes that are sampled: an entry holds no
+ * reference to its space. Start time and count of
  * execs distinguish it from a later process. An entry that is not held may be replaced at
  * any time. Then the space is read again, under another id.
  */
@@ -49,6 +50,7 @@ struct sb_space {
 	u64 next_read;		/* ns: earliest time of the next reread */
 	/* Number of backoffs; written with spaces->rereading set, or by the claimer. */
 	u8 rereads;
+	u8 way;			/* its place in its set; constant */
 	/*
 	 * A request is pending. There is no second one, which might be read before it. Set by the
 	 * claimer or with spaces->rereading set, reset by the worker while it holds the entry.
@@ -56,6 +58,20 @@ struct sb_space {
 	bool requested;
 	atomic_t holds;		/* the entry is not replaced while it is not 0 */
 } ____cacheline_aligned;
+
+/* The entries of spaces whose memory has the same hash value. */
+struct sb_space_set {
+	struct sb_space ways[SB_WAYS];
+	struct sb_unwind_slot slots[SB_WAYS];	/* for the mappings of each */
+};
+
+/* The place for the mappings of an entry. */
+static __always_inline struct sb_unwind_slot *sb_space_slot(const struct sb_space *space)
+{
+	const struct sb_space *first = space - space->way;
+
+	return &container_of(first, struct sb_space_set, ways[0])->slots[space->way];
+}
 
 /*
  * The space of a sampler's last sample: the next sample is mostly of the same space. `space` is
@@ -138,7 +154,14 @@ struct sb_spaces {
 	struct sb_session *session;
 	atomic_t *pending;	/* metadata_pending in the session page */
 	atomic64_t last_id;
-	struct sb_space *table;
+	/*
+	 * The table: the sets of each level, of which the first level_count exist. Level 0 has
+	 * 2^SB_SETS_BITS sets, and each other one as many as those before it together. A space is in one
+	 * level, in its set there. Levels are added, with the lock, and freed with the session: neither
+	 * sets nor entries move, and pointers to them stay valid.
+	 */
+	struct sb_space_set *levels[SB_LEVELS_MAX];
+	u32 level_count, level_max;
 	struct sb_request_queue **queues;	/* by CPU, nr_cpu_ids of them; set once */
 
 	/*
@@ -258,7 +281,14 @@ int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
 int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push);
 
 /* The array of mappings of a space was freed: one of the next samples requests a reread. */
-void sb_spaces_lose_maps(struct sb_spaces *spaces, u32 slot, u64 id);
+void sb_spaces_lose_maps(struct sb_spaces *spaces, struct sb_space *space, u64 id);
+
+/*
+ * Makes room in the table for one more space whose memory has the same hash value as `mm`, if there is
+ * none: frees the entries of processes that have ended, or else adds a level, within the limit. Called by
+ * the worker, under lock.
+ */
+void sb_spaces_make_room(struct sb_spaces *spaces, const struct mm_struct *mm);
 
 /*
  * Returns the mappings of the space of the last sb_space_lookup(), which has returned `id` and
@@ -267,13 +297,12 @@ void sb_spaces_lose_maps(struct sb_spaces *spaces, u32 slot, u64 id);
 static inline const struct sb_unwind_maps *sb_space_maps(const struct sb_space_cursor *cursor,
 							 u64 id, u32 generation)
 {
-	const struct sb_spaces *spaces = cursor->spaces;
 	const struct sb_space *space = cursor->last.space;
 	struct sb_unwind_maps *maps;
 
 	if (!space)
 		return NULL;
-	maps = rcu_dereference_sched(spaces->unwind_spaces.slots[space - spaces->table]);
+	maps = rcu_dereference_sched(sb_space_slot(space)->maps);
 	/* Pairs with the release in sb_unwind_maps_set_generation(). */
 	if (!maps || maps->id != id || smp_load_acquire(&maps->generation) != generation)
 		return NULL;

@@ -11,17 +11,15 @@
 
 static atomic64_t sb_unwind_maps_last_serial;
 
-int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count)
+void sb_unwind_spaces_init(struct sb_unwind_spaces *spaces)
 {
-	spaces->slots = kvcalloc(slot_count, sizeof(*spaces->slots), GFP_KERNEL_ACCOUNT);
-	spaces->slot_count = spaces->slots ? slot_count : 0;
-	return spaces->slots ? 0 : -ENOMEM;
+	INIT_LIST_HEAD(&spaces->arrays);
 }
 
 /* The arrays and their chunks change under the lock of the spaces only. */
-static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_spaces *spaces, u32 slot)
+static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_slot *slot)
 {
-	return rcu_dereference_protected(spaces->slots[slot], true);
+	return rcu_dereference_protected(slot->maps, true);
 }
 
 static struct sb_unwind_chunk *sb_unwind_maps_chunk(const struct sb_unwind_maps *maps, u32 index)
@@ -120,73 +118,76 @@ void sb_unwind_maps_discard(struct sb_unwind_maps *maps)
 
 void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
 {
-	struct sb_unwind_maps *maps;
-	u32 slot;
+	struct sb_unwind_maps *maps, *next;
 
-	for (slot = 0; slot < spaces->slot_count; slot++) {
-		maps = sb_unwind_maps_of(spaces, slot);
-		if (maps)
-			sb_unwind_maps_discard(maps);
+	list_for_each_entry_safe(maps, next, &spaces->arrays, list) {
+		sb_unwind_maps_discard(maps);
 		cond_resched();
 	}
-	kvfree(spaces->slots);
 	/* Pairs with the releases in the callbacks above. */
 	if (atomic_read_acquire(&spaces->dropped))
 		rcu_barrier();
 }
 
 /* Frees an array that has left its slot, with all that it has. */
-static void sb_unwind_maps_retire(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+static void sb_unwind_maps_retire(struct sb_unwind_maps *maps)
 {
-	sb_unwind_maps_put_objects(maps);
+	struct sb_unwind_spaces *spaces = maps->spaces;
+
+	list_del(&maps->list);
+	spaces->array_count--;
 	spaces->items -= maps->count;
+	sb_unwind_maps_put_objects(maps);
 	sb_unwind_maps_drop(spaces, maps, true);
 }
 
-static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
+void sb_unwind_slot_clear(struct sb_unwind_slot *slot)
 {
-	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
+	struct sb_unwind_maps *maps = sb_unwind_maps_of(slot);
 
-	RCU_INIT_POINTER(spaces->slots[slot], NULL);
-	sb_unwind_maps_retire(spaces, maps);
+	if (!maps)
+		return;
+	RCU_INIT_POINTER(slot->maps, NULL);
+	sb_unwind_maps_retire(maps);
 }
 
 /*
  * Frees arrays until `count` more mappings fit: in a circle, first those that no tick has used since
  * the last time.
  */
-static void sb_unwind_spaces_shrink(struct sb_unwind_spaces *spaces, u32 count, u32 keep,
-				    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+static void sb_unwind_spaces_shrink(struct sb_unwind_spaces *spaces, u32 count,
+				    const struct sb_unwind_slot *keep, sb_unwind_lost_fn *lost,
+				    void *arg)
 {
-	u32 left = 2 * spaces->slot_count, slot;
+	u32 left = 2 * spaces->array_count;
 	struct sb_unwind_maps *maps;
+	void *owner;
 	u64 id;
 
 	while (left-- && spaces->items + count > SB_UNWIND_MAPS_MAX) {
-		slot = spaces->hand++ % spaces->slot_count;
-		maps = sb_unwind_maps_of(spaces, slot);
-		if (!maps || slot == keep)
+		maps = list_first_entry(&spaces->arrays, struct sb_unwind_maps, list);
+		list_move_tail(&maps->list, &spaces->arrays);
+		if (maps->slot == keep)
 			continue;
 		if (READ_ONCE(maps->used)) {
 			WRITE_ONCE(maps->used, false);
 			continue;
 		}
+		owner = maps->owner;
 		id = maps->id;
-		sb_unwind_maps_remove(spaces, slot);
-		lost(arg, slot, id);
+		sb_unwind_slot_clear(maps->slot);
+		lost(arg, owner, id);
 	}
 }
 
 void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
-			    bool (*is_used)(void *arg, u32 slot, u64 id), void *arg)
+			    bool (*is_used)(void *arg, void *owner, u64 id), void *arg)
 {
-	const struct sb_unwind_maps *maps;
-	u32 slot;
+	struct sb_unwind_maps *maps, *next;
 
-	for (slot = 0; slot < spaces->slot_count; slot++) {
-		maps = sb_unwind_maps_of(spaces, slot);
-		if (maps && !is_used(arg, slot, maps->id))
-			sb_unwind_maps_remove(spaces, slot);
+	list_for_each_entry_safe(maps, next, &spaces->arrays, list) {
+		if (!is_used(arg, maps->owner, maps->id))
+			sb_unwind_slot_clear(maps->slot);
 		cond_resched();
 	}
 }
@@ -195,8 +196,9 @@ void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
  * Whether the array of a slot may grow by `more` mappings to `all`. Frees arrays of other slots for
  * these.
  */
-static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces, u32 slot, u32 all, u32 more,
-				     void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces,
+				     const struct sb_unwind_slot *slot, u32 all, u32 more,
+				     sb_unwind_lost_fn *lost, void *arg)
 {
 	if (all > SB_UNWIND_SPACE_MAPS_MAX ||
 	    more + atomic_read(&spaces->dropped) > SB_UNWIND_MAPS_MAX)
@@ -206,7 +208,8 @@ static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces, u32 slot, 
 }
 
 /* Allocates an empty array for a slot, with room for so many chunks. */
-static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces, u32 slot,
+static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces,
+							  struct sb_unwind_slot *slot, void *owner,
 							  u32 chunk_count)
 {
 	struct sb_unwind_maps *maps = kvmalloc(struct_size(maps, chunks, chunk_count),
@@ -217,17 +220,20 @@ static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_space
 	memset(maps, 0, sizeof(*maps));
 	maps->spaces = spaces;
 	maps->slot = slot;
+	maps->owner = owner;
 	return maps;
 }
 
-struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
-					    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces,
+					    struct sb_unwind_slot *slot, void *owner, u32 count,
+					    sb_unwind_lost_fn *lost, void *arg)
 {
 	struct sb_unwind_maps *maps;
 
 	if (!sb_unwind_spaces_reserve(spaces, slot, count, count, lost, arg))
 		return NULL;
-	maps = sb_unwind_maps_alloc_chunks(spaces, slot, DIV_ROUND_UP(count, SB_UNWIND_CHUNK_MAPS));
+	maps = sb_unwind_maps_alloc_chunks(spaces, slot, owner,
+					   DIV_ROUND_UP(count, SB_UNWIND_CHUNK_MAPS));
 	if (maps)
 		maps->room = count;
 	return maps;
@@ -361,27 +367,28 @@ static void sb_unwind_maps_set_generation(struct sb_unwind_maps *maps, u32 gener
 	smp_store_release(&maps->generation, generation);
 }
 
-/* Makes an array that of a slot. The caller drops the former one. */
-static void sb_unwind_maps_put_in_slot(struct sb_unwind_spaces *spaces, u32 slot,
-				       struct sb_unwind_maps *maps, u64 id, u32 generation)
+/* Makes an array that of its slot. The caller drops the former one. */
+static void sb_unwind_maps_put_in_slot(struct sb_unwind_maps *maps, u64 id, u32 generation)
 {
 	maps->id = id;
 	maps->used = true;
 	sb_unwind_maps_set_by_tables(maps, maps->by_tables);
 	sb_unwind_maps_set_serial(maps);
 	sb_unwind_maps_set_generation(maps, generation);
-	rcu_assign_pointer(spaces->slots[slot], maps);
+	rcu_assign_pointer(maps->slot->maps, maps);
 }
 
-void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
-			    u64 id, u32 generation)
+void sb_unwind_maps_publish(struct sb_unwind_maps *maps, u64 id, u32 generation)
 {
-	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
+	struct sb_unwind_spaces *spaces = maps->spaces;
+	struct sb_unwind_maps *old = sb_unwind_maps_of(maps->slot);
 
+	list_add_tail(&maps->list, &spaces->arrays);
+	spaces->array_count++;
 	spaces->items += maps->count;
-	sb_unwind_maps_put_in_slot(spaces, slot, maps, id, generation);
+	sb_unwind_maps_put_in_slot(maps, id, generation);
 	if (old)
-		sb_unwind_maps_retire(spaces, old);
+		sb_unwind_maps_retire(old);
 }
 
 /*
@@ -557,8 +564,7 @@ static void sb_unwind_change_drop_old(const struct sb_unwind_change *change,
 }
 
 /* Replaces one chunk by another one. */
-static void sb_unwind_maps_replace_chunk(struct sb_unwind_spaces *spaces,
-					 struct sb_unwind_maps *maps,
+static void sb_unwind_maps_replace_chunk(struct sb_unwind_maps *maps,
 					 struct sb_unwind_change *change, u32 generation)
 {
 	struct sb_unwind_chunk *old = sb_unwind_maps_chunk(maps, change->first);
@@ -569,7 +575,7 @@ static void sb_unwind_maps_replace_chunk(struct sb_unwind_spaces *spaces,
 	sb_unwind_maps_set_by_tables(maps, maps->by_tables + change->by_tables);
 	sb_unwind_maps_set_serial(maps);
 	sb_unwind_maps_set_generation(maps, generation);
-	sb_unwind_change_drop_old(change, spaces, old);
+	sb_unwind_change_drop_old(change, maps->spaces, old);
 }
 
 /* Puts the chunks of an array into another one, in the place of those that are replaced. */
@@ -592,14 +598,15 @@ static void sb_unwind_maps_copy_chunks(struct sb_unwind_maps *maps,
 }
 
 /* Replaces an array by another one. ENOMEM. */
-static int sb_unwind_maps_replace(struct sb_unwind_spaces *spaces, u32 slot,
-				  struct sb_unwind_maps *old, struct sb_unwind_change *change,
+static int sb_unwind_maps_replace(struct sb_unwind_maps *old, struct sb_unwind_change *change,
 				  u32 generation)
 {
+	struct sb_unwind_spaces *spaces = old->spaces;
 	struct sb_unwind_maps *maps;
 	u32 i;
 
-	maps = sb_unwind_maps_alloc_chunks(spaces, old->slot, old->chunk_count + change->count -
+	maps = sb_unwind_maps_alloc_chunks(spaces, old->slot, old->owner,
+					   old->chunk_count + change->count -
 					   (change->end - change->first));
 	if (!maps)
 		return -ENOMEM;
@@ -611,7 +618,8 @@ static int sb_unwind_maps_replace(struct sb_unwind_spaces *spaces, u32 slot,
 	maps->vdso_size = old->vdso_size;
 	if (change->map->vdso)
 		sb_unwind_maps_add_vdso(maps, change->map);
-	sb_unwind_maps_put_in_slot(spaces, slot, maps, old->id, generation);
+	list_replace(&old->list, &maps->list);
+	sb_unwind_maps_put_in_slot(maps, old->id, generation);
 	for (i = change->first; i < change->end; i++) {
 		sb_unwind_change_drop_old(change, spaces, sb_unwind_maps_chunk(old, i));
 		cond_resched();
@@ -620,11 +628,11 @@ static int sb_unwind_maps_replace(struct sb_unwind_spaces *spaces, u32 slot,
 	return 0;
 }
 
-/* Puts a mapping into the array of a slot. ENOMEM. */
-static int sb_unwind_maps_change(struct sb_unwind_spaces *spaces, u32 slot,
-				 struct sb_unwind_maps *maps, const struct sb_unwind_map *map,
-				 u32 generation, void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+/* Puts a mapping into an array that is in a slot. ENOMEM. */
+static int sb_unwind_maps_change(struct sb_unwind_maps *maps, const struct sb_unwind_map *map,
+				 u32 generation, sb_unwind_lost_fn *lost, void *arg)
 {
+	struct sb_unwind_spaces *spaces = maps->spaces;
 	struct sb_unwind_change change = { .map = map };
 	u32 all, more;
 	int err;
@@ -632,14 +640,14 @@ static int sb_unwind_maps_change(struct sb_unwind_spaces *spaces, u32 slot,
 	sb_unwind_change_select(&change, maps);
 	all = maps->count - change.removed + change.added;
 	more = all > maps->count ? all - maps->count : 0;
-	if (!sb_unwind_spaces_reserve(spaces, slot, all, more, lost, arg))
+	if (!sb_unwind_spaces_reserve(spaces, maps->slot, all, more, lost, arg))
 		return -ENOMEM;
 	err = sb_unwind_change_alloc(&change, maps);
 	/* The range of the vDSO is constant in an array. */
 	if (!err && change.end - change.first == 1 && change.count == 1 && !map->vdso)
-		sb_unwind_maps_replace_chunk(spaces, maps, &change, generation);
+		sb_unwind_maps_replace_chunk(maps, &change, generation);
 	else if (!err)
-		err = sb_unwind_maps_replace(spaces, slot, maps, &change, generation);
+		err = sb_unwind_maps_replace(maps, &change, generation);
 	if (err)
 		sb_unwind_change_free(&change);
 	else
@@ -660,11 +668,10 @@ static bool sb_unwind_maps_have(const struct sb_unwind_maps *maps, const struct 
 	return item && sb_unwind_map_covers(item, map);
 }
 
-int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
-			 const struct sb_unwind_map *map,
-			 void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
+			 const struct sb_unwind_map *map, sb_unwind_lost_fn *lost, void *arg)
 {
-	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
+	struct sb_unwind_maps *maps = sb_unwind_maps_of(slot);
 	int err = 0;
 
 	if (!maps || maps->id != id || (s32)(generation - maps->generation) <= 0)
@@ -675,9 +682,9 @@ int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 
 		/* The mappings are the same before and after: a tick may see either generation. */
 		sb_unwind_maps_set_generation(maps, generation);
 	else
-		err = sb_unwind_maps_change(spaces, slot, maps, map, generation, lost, arg);
+		err = sb_unwind_maps_change(maps, map, generation, lost, arg);
 	if (err)
-		sb_unwind_maps_remove(spaces, slot);
+		sb_unwind_slot_clear(slot);
 	return err;
 }
 
@@ -716,7 +723,7 @@ void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_un
 		if (map->object == object) {
 			hash_del(&map->waiting);
 			chunk = container_of(map - map->index, struct sb_unwind_chunk, items[0]);
-			sb_unwind_maps_complete(sb_unwind_maps_of(spaces, chunk->slot), map, table);
+			sb_unwind_maps_complete(sb_unwind_maps_of(chunk->slot), map, table);
 		}
 		cond_resched();
 	}

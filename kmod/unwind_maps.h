@@ -28,6 +28,7 @@
 
 #include <linux/atomic.h>
 #include <linux/hashtable.h>
+#include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 
@@ -51,7 +52,7 @@ struct sb_unwind_map {
 struct sb_unwind_chunk {
 	struct rcu_head rcu;
 	struct sb_unwind_spaces *spaces;	/* whose `dropped` counts the chunk once it is replaced */
-	u32 slot;		/* of the array that has it */
+	struct sb_unwind_slot *slot;	/* of the array that has it */
 	u32 count;
 	struct sb_unwind_map items[];
 };
@@ -59,7 +60,9 @@ struct sb_unwind_chunk {
 struct sb_unwind_maps {
 	struct rcu_head rcu;
 	struct sb_unwind_spaces *spaces;	/* whose `dropped` counts the array once it is dropped */
-	u32 slot;
+	struct sb_unwind_slot *slot;
+	void *owner;		/* of the slot, for the caller */
+	struct list_head list;	/* in spaces->arrays, while it is in the slot */
 	u64 serial;		/* no other array, and no other state of this one, has the same, of any session */
 	u64 id;			/* of the address space */
 	u32 generation;
@@ -83,33 +86,39 @@ struct sb_unwind_maps {
 /* Of STACKBEAT_FILES_MAX files, few share a list. */
 #define SB_UNWIND_WAITING_BITS 12
 
-/* The arrays of a session, by entry of its table of spaces. Under the lock of its spaces. */
+/* The place of the array of a space; of 0 at first. */
+struct sb_unwind_slot {
+	struct sb_unwind_maps __rcu *maps;
+};
+
+/* The arrays of a session. Under the lock of its spaces. */
 struct sb_unwind_spaces {
-	struct sb_unwind_maps __rcu **slots;
-	u32 slot_count;
+	/* Those that are in slots: where the next search for arrays to be freed starts is the first. */
+	struct list_head arrays;
+	u32 array_count;
 	u32 items;		/* mappings of all arrays */
 	/* The size of arrays and chunks that wait for a grace period, in mappings. */
 	atomic_t dropped;
 	/* The mappings of objects whose tables are not known yet, by object. */
 	DECLARE_HASHTABLE(waiting, SB_UNWIND_WAITING_BITS);
-	u32 hand;		/* where the next search for arrays to be freed starts */
 };
 
-/* All fields are 0 before. ENOMEM. */
-int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count);
-/*
- * No tick runs any more. May wait for a grace period. Also allowed after sb_unwind_spaces_init() has
- * failed.
- */
+/* All fields are 0 before. */
+void sb_unwind_spaces_init(struct sb_unwind_spaces *spaces);
+/* No tick runs any more. May wait for a grace period. The slots are not used. */
 void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces);
+
+/* The owner of a slot has lost the mappings of its space with this id. */
+typedef void sb_unwind_lost_fn(void *arg, void *owner, u64 id);
 
 /*
  * Allocates an empty array for a slot, with room for `count` mappings. Frees arrays of other slots if
- * there are too many, and calls `lost` for each. NULL: no memory, the array would be too large, or too
- * many arrays wait for being freed.
+ * there are too many, and calls `lost` for the owner of each. NULL: no memory, the array would be too
+ * large, or too many arrays wait for being freed.
  */
-struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
-					    void (*lost)(void *arg, u32 slot, u64 id), void *arg);
+struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces,
+					    struct sb_unwind_slot *slot, void *owner, u32 count,
+					    sb_unwind_lost_fn *lost, void *arg);
 /*
  * Appends a mapping; they come in the order of their addresses, and do not overlap. Takes a reference to
  * its object. ENOMEM.
@@ -117,22 +126,23 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32
 int sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map);
 /* Frees an array that was not published. */
 void sb_unwind_maps_discard(struct sb_unwind_maps *maps);
-/* Publishes an array as that of a slot, and frees the former one after a grace period. */
-void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
-			    u64 id, u32 generation);
+/* Publishes an array as that of its slot, and frees the former one after a grace period. */
+void sb_unwind_maps_publish(struct sb_unwind_maps *maps, u64 id, u32 generation);
 
 /*
  * Applies a mapping event: from its generation on its range holds this mapping only. Nothing happens
  * if the array is that of another space, or of this generation or a later one. ENOMEM; ESTALE: an event
  * is missing before this one. After an error the array is gone.
  */
-int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
-			 const struct sb_unwind_map *map,
-			 void (*lost)(void *arg, u32 slot, u64 id), void *arg);
+int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
+			 const struct sb_unwind_map *map, sb_unwind_lost_fn *lost, void *arg);
+
+/* Frees the array of a slot, if there is one, after a grace period. */
+void sb_unwind_slot_clear(struct sb_unwind_slot *slot);
 
 /* Frees the arrays of spaces for which `is_used` is false. */
 void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
-			    bool (*is_used)(void *arg, u32 slot, u64 id), void *arg);
+			    bool (*is_used)(void *arg, void *owner, u64 id), void *arg);
 
 /*
  * The table of an object, or that it has none, is known from now on: completes its mappings whose

@@ -64,6 +64,7 @@ const struct counter counter_table[COUNTER_COUNT] = {
 						 .is_incomplete = true},
 	[STACKBEAT_S_FRAMES_BY_TABLES] = {.key = "frames_by_tables"},
 	[STACKBEAT_S_UNWIND_RULE_MISSES] = {.key = "unwind_rule_misses"},
+	[STACKBEAT_S_ADDRESS_SPACES_ROOM] = {.key = "address_spaces_room", .is_level = true},
 	[COUNTER_PERF_MAPS_DROPPED] = {.name = "perf maps dropped",
 				       .group = COUNTERS_ADDRESS_SPACES,
 				       .is_incomplete = true},

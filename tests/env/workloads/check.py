@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-BARE = ("shares", "sysread", "sysread32", "deep", "forker", "cycle", "naps", "churn", "maps",
+BARE = ("shares", "sysread", "sysread32", "deep", "forker", "cycle", "naps", "churn", "crowd", "maps",
         "vdso", "bomb", "vforker", "work_00", "work_39")
 # The outermost functions of a stack have no frame.
 OUTERMOST = ("_start", "start_thread")

@@ -18,8 +18,6 @@ static inline void cond_resched(void)
 
 #define PAGES 2048u /* of the address space of the model */
 #define OBJECTS 4u
-#define SLOTS 4u
-#define SLOT 2u
 #define ID 77u
 
 struct page {
@@ -33,6 +31,7 @@ struct sb_unwind_table sb_unwind_no_table;
 static struct sb_unwind_object objects[OBJECTS];
 static struct sb_unwind_table tables[OBJECTS];
 static struct sb_unwind_spaces spaces;
+static struct sb_unwind_slot slot, other_slot;
 static struct page model[PAGES];
 static struct rcu_head *waiting_heads;
 static u64 allocated; /* bytes */
@@ -83,10 +82,10 @@ bool sb_elf_vaddr(const struct sb_elf *elf, u64 offset, u64 *vaddr)
 	return elf->segment_count;
 }
 
-static void lose(void *arg, u32 slot, u64 id)
+static void lose(void *arg, void *owner, u64 id)
 {
 	(void)arg;
-	(void)slot;
+	(void)owner;
 	(void)id;
 	fail();
 }
@@ -113,7 +112,8 @@ static int setup(void **state)
 		tables[i].elf.segment_count = 1;
 	allocations_left = SIZE_MAX;
 	generation = 1;
-	return sb_unwind_spaces_init(&spaces, SLOTS);
+	sb_unwind_spaces_init(&spaces);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -125,6 +125,7 @@ static int teardown(void **state)
 	for (u32 i = 0; i < OBJECTS; i++)
 		assert_int_equal(objects[i].refs.count, 0);
 	memset(&spaces, 0, sizeof(spaces));
+	slot.maps = other_slot.maps = NULL;
 	return 0;
 }
 
@@ -157,12 +158,12 @@ static void model_set(const struct sb_unwind_map *map)
 
 static struct sb_unwind_maps *maps_of_slot(void)
 {
-	return sb_unwind_maps_of(&spaces, SLOT);
+	return sb_unwind_maps_of(&slot);
 }
 
 static void publish(u32 count, const struct sb_unwind_map *list)
 {
-	struct sb_unwind_maps *maps = sb_unwind_maps_alloc(&spaces, SLOT, count, lose, NULL);
+	struct sb_unwind_maps *maps = sb_unwind_maps_alloc(&spaces, &slot, NULL, count, lose, NULL);
 
 	assert_non_null(maps);
 	memset(model, 0, sizeof(model));
@@ -170,12 +171,12 @@ static void publish(u32 count, const struct sb_unwind_map *list)
 		assert_int_equal(sb_unwind_maps_add(maps, &list[i]), 0);
 		model_set(&list[i]);
 	}
-	sb_unwind_maps_publish(&spaces, SLOT, maps, ID, generation);
+	sb_unwind_maps_publish(maps, ID, generation);
 }
 
 static int apply(const struct sb_unwind_map *map)
 {
-	return sb_unwind_maps_apply(&spaces, SLOT, ID, ++generation, map, lose, NULL);
+	return sb_unwind_maps_apply(&slot, ID, ++generation, map, lose, NULL);
 }
 
 /* What a walk finds at a page is what the model has there. */
@@ -402,10 +403,50 @@ static void allocations_may_fail(void **state)
 		assert_int_equal(spaces.items, 0);
 	}
 	allocations_left = 1;
-	maps = sb_unwind_maps_alloc(&spaces, SLOT, 2, lose, NULL);
+	maps = sb_unwind_maps_alloc(&spaces, &slot, NULL, 2, lose, NULL);
 	assert_int_equal(sb_unwind_maps_add(maps, &list[0]), -ENOMEM);
 	sb_unwind_maps_discard(maps);
 	assert_int_equal(objects[0].refs.count, 0);
+}
+
+static void note_loss(void *arg, void *owner, u64 id)
+{
+	u64 *lost = arg;
+
+	assert_ptr_equal(owner, &other_slot);
+	assert_int_equal(*lost, 0);
+	*lost = id;
+}
+
+/* An array that no tick has used makes room for another one. */
+static void unused_arrays_make_room(void **state)
+{
+	u32 count = SB_UNWIND_SPACE_MAPS_MAX, arrays = SB_UNWIND_MAPS_MAX / count;
+	struct sb_unwind_slot slots[SB_UNWIND_MAPS_MAX / SB_UNWIND_SPACE_MAPS_MAX] = {0};
+	struct sb_unwind_map map;
+	struct sb_unwind_maps *maps;
+	u64 lost = 0;
+
+	(void)state;
+	for (u32 i = 0; i < arrays; i++) {
+		maps = sb_unwind_maps_alloc(&spaces, i == 1 ? &other_slot : &slots[i],
+					    i == 1 ? &other_slot : NULL, count, lose, NULL);
+		assert_non_null(maps);
+		for (u32 page = 0; page < count; page++) {
+			map = make_map(2 * page, 1, 0, 0);
+			assert_int_equal(sb_unwind_maps_add(maps, &map), 0);
+		}
+		sb_unwind_maps_publish(maps, ID + i, 1);
+		maps->used = i != 1;
+	}
+	assert_int_equal(spaces.items, SB_UNWIND_MAPS_MAX);
+	maps = sb_unwind_maps_alloc(&spaces, &slot, NULL, count, note_loss, &lost);
+	assert_non_null(maps);
+	sb_unwind_maps_discard(maps);
+	assert_int_equal(lost, ID + 1);
+	assert_null(other_slot.maps);
+	assert_int_equal(spaces.array_count, arrays - 1);
+	shim_end_grace_period();
 }
 
 /* What 1,000 events write, with many and with few mappings. */
@@ -416,12 +457,12 @@ static u64 bytes_of_events(u32 count)
 	assert_non_null(list);
 	for (u32 i = 0; i < count; i++)
 		list[i] = make_map(8 * i, 1, PAGE_SIZE, 0);
-	struct sb_unwind_maps *maps = sb_unwind_maps_alloc(&spaces, SLOT, count, lose, NULL);
+	struct sb_unwind_maps *maps = sb_unwind_maps_alloc(&spaces, &slot, NULL, count, lose, NULL);
 
 	assert_non_null(maps);
 	for (u32 i = 0; i < count; i++)
 		assert_int_equal(sb_unwind_maps_add(maps, &list[i]), 0);
-	sb_unwind_maps_publish(&spaces, SLOT, maps, ID, ++generation);
+	sb_unwind_maps_publish(maps, ID, ++generation);
 	allocated = 0;
 	srand(2);
 	for (u32 i = 0; i < 1000; i++) {
@@ -455,6 +496,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lost_events_remove_the_array, setup, teardown),
 		cmocka_unit_test_setup_teardown(tables_complete_mappings, setup, teardown),
 		cmocka_unit_test_setup_teardown(allocations_may_fail, setup, teardown),
+		cmocka_unit_test_setup_teardown(unused_arrays_make_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_cost_the_same_with_many_mappings, setup,
 						teardown),
 	};

@@ -59,6 +59,7 @@ static void levels_have_no_difference(void **state)
 		STACKBEAT_S_FILES,
 		STACKBEAT_S_UNWIND_TABLES,
 		STACKBEAT_S_UNWIND_TABLE_BYTES,
+		STACKBEAT_S_ADDRESS_SPACES_ROOM,
 	};
 	uint64_t counts[COUNTER_COUNT], earlier[COUNTER_COUNT];
 	bool is_level[COUNTER_COUNT] = {false};
