@@ -384,6 +384,25 @@ static void tables_complete_mappings(void **state)
 	assert_int_equal(maps_of_slot()->chunk_count, 1);
 }
 
+/* Events that leave few mappings of each chunk. */
+static void small_chunks_are_merged(void **state)
+{
+	struct sb_unwind_map list[PAGES / 4], map;
+
+	(void)state;
+	for (u32 i = 0; i < PAGES / 4; i++)
+		list[i] = make_map(4 * i, 2, PAGE_SIZE, 0);
+	publish(PAGES / 4, list);
+	assert_true(maps_of_slot()->chunk_count > 16);
+	for (u32 i = 0; i + SB_UNWIND_CHUNK_MAPS < PAGES / 4; i += SB_UNWIND_CHUNK_MAPS) {
+		map = make_map(4 * i + 4, 4 * (SB_UNWIND_CHUNK_MAPS - 2), 0, -1);
+		assert_int_equal(apply(&map), 0);
+		model_set(&map);
+		check_maps();
+	}
+	assert_true(maps_of_slot()->chunk_count < 8);
+}
+
 static void allocations_may_fail(void **state)
 {
 	struct sb_unwind_map list[PAGES / 4], map = make_map(PAGES / 2 + 3, 1, 0, 0);
@@ -495,6 +514,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(lost_events_remove_the_array, setup, teardown),
 		cmocka_unit_test_setup_teardown(tables_complete_mappings, setup, teardown),
+		cmocka_unit_test_setup_teardown(small_chunks_are_merged, setup, teardown),
 		cmocka_unit_test_setup_teardown(allocations_may_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(unused_arrays_make_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_cost_the_same_with_many_mappings, setup,
