@@ -3,6 +3,7 @@
 them."""
 
 import contextlib
+import math
 from collections import namedtuple
 from pathlib import Path
 
@@ -98,15 +99,20 @@ def sample_by_frame_pointers():
 Events = namedtuple("Events", "instructions by_tables")
 
 
-def measure_events(mode, mappings, plain=0, rate=100, least=50):
+def measure_events(mode, mappings, plain=0, rate=100, least=50, sessions=1):
     """The worker's instructions a mapping event, and the fraction of samples by tables meanwhile.
 
     The process has so many executable mappings, and others, and makes `rate` events a second; `least` are counted.
+    There are so many sessions, of which one is measured.
     """
     process = start(*workload("frameless", mode, 8, 1 << 60, mappings, plain, 1_000_000 // rate))
     maps = Path(f"/proc/{process.pid}/maps")
     wait_until(lambda: maps.read_text().count(" r-xp ") >= mappings, "the executable mappings")
-    with Session(rate=1000, no_jitter=1, watermark=4096, pids=[process.pid]) as session:
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(Session(rate=100, pids=[process.pid])) for _ in range(sessions - 1)]
+        for other in others:
+            other.start()
+        session = stack.enter_context(Session(rate=1000, no_jitter=1, watermark=4096, pids=[process.pid]))
         session.start()
         spaces = set_tables(session, process)
         session.read_until(lambda samples: len(samples) >= 100)
@@ -117,6 +123,8 @@ def measure_events(mode, mappings, plain=0, rate=100, least=50):
             samples += session.read()
             spaces.read()
             after = session.stats()
+        for other in others:
+            check_within(other.stats()["mmap_events"], (least, math.inf), "mapping events of another session")
     process.kill()
     process.wait()
     check_equal(after["mmap_events_lost"] - before["mmap_events_lost"], 0, "lost mapping events")
@@ -124,8 +132,8 @@ def measure_events(mode, mappings, plain=0, rate=100, least=50):
     events = Events((after["worker_overhead_ns"] - before["worker_overhead_ns"])
                     / (after["mmap_events"] - before["mmap_events"]),
                     sum(sample.table_frames > 0 for sample in users) / len(users))
-    print(f"# {mode}, {mappings} + {plain} mappings, {rate} events/s: {events.instructions:.0f} instructions an event, "
-          f"{events.by_tables:.1%} of the samples by tables", flush=True)
+    print(f"# {mode}, {mappings} + {plain} mappings, {rate} events/s, {sessions} sessions: "
+          f"{events.instructions:.0f} instructions an event, {events.by_tables:.1%} of the samples by tables", flush=True)
     return events
 
 
@@ -150,4 +158,11 @@ def many_mappings_that_change_often():
     """15,000 executable mappings among 60,000, with 4,000 events a second."""
     events = measure_events("remap", 15_000, 30_000, rate=4000, least=4000)
     check_within(events.instructions, (0, 6280), "instructions of the worker a mapping event")
+    check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
+
+
+@long_exact_test
+def mappings_that_change_in_many_sessions():
+    events = measure_events("remap", 2000, sessions=64)
+    check_within(events.instructions, (0, 7350), "instructions of the worker a mapping event")
     check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
