@@ -220,11 +220,13 @@
  * table, and for anonymous memory, frame pointers are followed. Sessions with
  * CAP_PERFMON share tables; those of a restricted session serve this session only. The
  * module keeps a table after its file was released, until the session is closed or the
- * memory is wanted for another table, and recognizes the file by device, inode,
- * generation, size and time of change: a file record has the flag
+ * memory is wanted for another table, and recognizes the file by device (with the
+ * kernel's sequence number of the disk, which differs for each image on a loop device),
+ * inode, generation, size and time of change: a file record has the flag
  * STACKBEAT_FILE_UNWIND_TABLE if the table is there. (Where users choose all of these,
- * that is in FUSE and in file systems mounted in user namespaces, a file is recognized
- * only until it is released.) The ioctl fails with
+ * that is in FUSE and in file systems mounted in user namespaces, and before Linux 5.15
+ * on loop devices and removable disks, a file is recognized only until it is released.)
+ * The ioctl fails with
  *	ENOENT	there is no file with this id, or it was released
  *	EEXIST	the file has a table already, or the reader has said that it has none
  *	EINVAL	the table is invalid
@@ -528,8 +530,9 @@ struct stackbeat_mapping {
  * ID, size and time of change: no user can make another file in which all of these are equal. A user
  * who may write to the file can change its contents without a new time: by a shared mapping, or within
  * a tick of the clock. The flag is not set for files on FUSE, on file systems mounted in user namespaces
- * or without set-user-ID bits (a user may have made the image), and on read-only file systems if the file
- * has no build ID (each version of the image may have the same times).
+ * or without set-user-ID bits (a user may have made the image), on loop devices and removable disks (who
+ * makes the next image chooses all of these), and on read-only file systems if the file has no build ID
+ * (each version of the image may have the same times).
  */
 #define STACKBEAT_FILE_LASTING (1u << 3)
 

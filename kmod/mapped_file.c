@@ -212,6 +212,7 @@ static bool sb_mapped_file_lasts(const struct sb_mapped_file *file)
 	const struct vfsmount *mnt = file->path.mnt;
 
 	return file->object && file->object->lasting && !file->unlinked &&
+	       !sb_unwind_device_is_exchanged(sb) &&
 	       mnt->mnt_sb->s_user_ns == &init_user_ns &&
 	       !(data_race(mnt->mnt_flags) & MNT_NOSUID) &&
 	       (file->elf.build_id_size || !sb_rdonly(sb));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/bitops.h>
+#include <linux/blkdev.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
+#include <linux/kdev_t.h>
 #include <linux/log2.h>
+#include <linux/major.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -154,10 +157,19 @@ void sb_unwind_user_exit(struct sb_unwind_user *user)
 	mutex_unlock(&registry->lock);
 }
 
+bool sb_unwind_device_is_exchanged(const struct super_block *sb)
+{
+	/* The disk of a partition, too, and of file systems with a device number of their own. */
+	const struct gendisk *disk = sb->s_bdev ? sb->s_bdev->bd_disk : NULL;
+
+	return disk && (disk->major == LOOP_MAJOR || disk->flags & GENHD_FL_REMOVABLE);
+}
+
 /*
  * Whether no user can make another file with the same identity. One who mounts a file system, or
  * serves one of FUSE, can choose all of it, except the device; and when that is unmounted, its device
- * number is given to the next file system.
+ * number is given to the next file system. One who makes an image chooses the same, and the device
+ * number is given to the next image: only the sequence number of the disk differs.
  */
 static bool sb_unwind_identity_lasts(const struct inode *inode)
 {
@@ -167,7 +179,8 @@ static bool sb_unwind_identity_lasts(const struct inode *inode)
 		return true;
 	sb = inode->i_sb;
 	/* fuse and fuseblk; the server of virtiofs is the host. */
-	return sb->s_user_ns == &init_user_ns && strncmp(sb->s_type->name, "fuse", 4);
+	return sb->s_user_ns == &init_user_ns && strncmp(sb->s_type->name, "fuse", 4) &&
+	       (SB_HAS_DISK_SEQUENCE || !sb_unwind_device_is_exchanged(sb));
 }
 
 /* Where users choose identities, they choose owners, too: all of these files have the same one. */
@@ -186,6 +199,8 @@ static struct sb_unwind_identity sb_unwind_identify(const struct inode *inode)
 	if (inode) {
 		changed = sb_inode_ctime(inode);
 		identity.device = inode->i_sb->s_dev;
+		if (inode->i_sb->s_bdev)
+			identity.disk = sb_disk_sequence(inode->i_sb->s_bdev->bd_disk);
 		identity.inode = inode->i_ino;
 		identity.size = i_size_read(inode);
 		identity.changed = changed.tv_sec;

@@ -30,6 +30,7 @@
 #include "stackbeat_unwind.h"
 
 struct inode;
+struct super_block;
 
 /* Walks keep two bits of their own above the id of a table. */
 #define SB_UNWIND_ID_MAX ((1 << 30) - 1)
@@ -50,6 +51,7 @@ extern struct sb_unwind_table sb_unwind_no_table;
 /* All fields are 0 for the vDSO. */
 struct sb_unwind_identity {
 	u64 device, inode, size;
+	u64 disk;		/* sb_disk_sequence(); 0: the file system is on no disk */
 	s64 changed;		/* seconds */
 	u32 changed_ns;
 	u32 generation;
@@ -110,6 +112,12 @@ void sb_unwind_object_release(struct sb_unwind_object *object);
 struct sb_unwind_object *sb_unwind_object_hold(struct sb_unwind_object *object);
 /* Drops a reference. NULL is allowed. May sleep. */
 void sb_unwind_object_put(struct sb_unwind_object *object);
+
+/*
+ * Whether a file system is on a loop device or a removable disk, whose number another image or medium gets
+ * without a restart.
+ */
+bool sb_unwind_device_is_exchanged(const struct super_block *sb);
 
 /* Whether the object has a table, or is known to have none. */
 static inline bool sb_unwind_object_is_known(const struct sb_unwind_object *object)

@@ -8,6 +8,7 @@
 #ifndef SB_COMPAT_H
 #define SB_COMPAT_H
 
+#include <linux/blkdev.h>
 #include <linux/cgroup.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -109,6 +110,24 @@ static inline struct timespec64 sb_inode_ctime(const struct inode *inode)
 	return inode->i_ctime;
 #endif
 }
+
+/*
+ * The sequence number of a disk: another one for each image of a loop device, and for each medium. 0 on
+ * kernels without such numbers.
+ */
+#ifdef HAVE_DISK_SEQUENCE
+#define SB_HAS_DISK_SEQUENCE 1
+static inline u64 sb_disk_sequence(const struct gendisk *disk)
+{
+	return disk->diskseq;
+}
+#else
+#define SB_HAS_DISK_SEQUENCE 0
+static inline u64 sb_disk_sequence(const struct gendisk *disk)
+{
+	return 0;
+}
+#endif
 
 /*
  * Whether the user of @task may access its memory @mm, which @task has, or had when it ended:

@@ -458,6 +458,63 @@ def table_is_not_kept_where_users_choose_identities():
     check_equal(flags, [0, 0], "flags of file records")
 
 
+def make_image(path, directory):
+    """Makes a file system with the files of a directory."""
+    run("mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", directory, path, "8M")
+
+
+@test
+def table_is_not_that_of_another_file_on_the_same_device():
+    """A loop device, or a drive with removable media, gives its number to one image after another. Who makes an image
+    chooses inode numbers, sizes and times."""
+    directory = temporary_directory()
+    for name in ("files", "mounted"):
+        (directory / name).mkdir()
+    shutil.copy(workload("frameless")[0], directory / "files/exchanged")
+    make_image(directory / "first", directory / "files")
+    first = (directory / "first").read_bytes()
+    second = first.replace(b"GCC: (", b"ICC: (")
+    check(second != first, "both images have the same program")
+    (directory / "second").write_bytes(second)
+    for module in ("loop", "ext4"):
+        run("modprobe", module)
+    device = run("losetup", "-f")[0].strip()
+    path = directory / "mounted/exchanged"
+    has_sequence = Path("/sys/block", Path(device).name, "diskseq").exists()
+    for command in (("losetup", "-d", device), ("umount", "-l", directory / "mounted")):
+        defer(lambda command=command: subprocess.run(command, check=False, capture_output=True))
+    flags, files = [], {}
+    with Session(rate=2000, watermark=4096) as session:
+        spaces = AddressSpaces(session, keep_files=True)
+        session.start()
+
+        def new_files():
+            session.read()
+            spaces.read()
+            return [file for file in spaces.files.values() if file.path == str(path) and file.file_id not in files]
+        for image, runs in (("first", 2), ("second", 1)):
+            run("losetup", "--read-only", device, directory / image)
+            run("mount", "-o", "ro", device, directory / "mounted")
+            for _ in range(runs):
+                process = start(path, "sort", DEPTH)
+                session.set(pids=[process.pid])
+                file = wait_until(new_files, "the file")[0]
+                files[file.file_id] = (file.device, file.inode, file.inode_generation, file.size)
+                flags.append(file.flags & (S.FILE_UNWIND_TABLE | S.FILE_LASTING))
+                if not flags[-1] & S.FILE_UNWIND_TABLE:
+                    session.set_table(file.file_id, small_table())
+                session.release_file(file.file_id)
+                end(process)
+            # The kernel may free the memory of a process a moment after its end.
+            wait_until(lambda: not subprocess.run(["umount", directory / "mounted"], check=False,
+                                                  capture_output=True).returncode, "the end of the mount")
+            run("losetup", "-d", device)
+    check_equal(len(set(files.values())), 1, f"number of identities in {files}")
+    # The table stays with its image, if the kernel tells images apart. Another recording may be one of another image.
+    check_equal(flags, [0, S.FILE_UNWIND_TABLE if has_sequence else 0, 0],
+                "flags of the first image, again, and of the second one")
+
+
 @test
 def files_whose_identity_lasts_have_a_flag():
     """No user can make another one of the same identity. In a file system without set-user-ID bits, a user may have
