@@ -126,7 +126,7 @@ static long sb_device_ioctl(struct file *file, unsigned int command, unsigned lo
 	if (command == STACKBEAT_IOC_UNWIND_TABLE) {
 		if (copy_from_user(&push, (void __user *)argument, sizeof(push)))
 			return -EFAULT;
-		return sb_spaces_set_table(session->spaces, &push);
+		return sb_session_set_table(session, &push);
 	}
 	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;

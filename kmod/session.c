@@ -337,6 +337,37 @@ struct sb_session *sb_session_get(u32 id)
 	return session;
 }
 
+/* Processes that have ended keep unwind tables, in all sessions that share them. */
+static void sb_session_sweep_all(struct sb_session *session)
+{
+	struct sb_session *other;
+	u32 id = 0;
+
+	if (session->restricted) {
+		sb_spaces_sweep(session->spaces);
+		return;
+	}
+	while ((other = sb_session_next(id))) {
+		id = other->id + 1;
+		if (!other->restricted)
+			sb_spaces_sweep(other->spaces);
+		sb_session_put(other);
+	}
+}
+
+int sb_session_set_table(struct sb_session *session, const struct stackbeat_unwind_push *push)
+{
+	int err = sb_spaces_set_table(session->spaces, push);
+
+	if (err == -ENOSPC) {
+		sb_session_sweep_all(session);
+		err = sb_spaces_set_table(session->spaces, push);
+	}
+	if (err == -ENOSPC)
+		atomic64_inc(&session->spaces->tables_refused);
+	return err;
+}
+
 u32 sb_session_count(void)
 {
 	u32 count;

@@ -33,6 +33,12 @@ struct sb_session *sb_session_next(u32 id);
 void sb_session_put(struct sb_session *session);
 u32 sb_session_count(void);
 
+/*
+ * Implements STACKBEAT_IOC_UNWIND_TABLE, for a session that is open. If there is no memory, that of
+ * ended processes of all sessions is freed first.
+ */
+int sb_session_set_table(struct sb_session *session, const struct stackbeat_unwind_push *push);
+
 /* The settings in a message; a field is valid if its bit is set. */
 struct sb_settings {
 	u64 set;		/* BIT_ULL(enum stackbeat_attr) */

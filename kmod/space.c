@@ -946,12 +946,11 @@ void sb_spaces_make_room(struct sb_spaces *spaces, const struct mm_struct *mm)
 		sb_spaces_add_level(spaces);
 }
 
-static int sb_spaces_try_table(struct sb_spaces *spaces, struct sb_unwind_object *object,
-			       const struct stackbeat_unwind_push *push, const struct sb_elf *elf)
+void sb_spaces_sweep(struct sb_spaces *spaces)
 {
-	return sb_unwind_object_set(&spaces->unwind, object, u64_to_user_ptr(push->table),
-				    push->size, elf, sb_spaces_tables_limit(spaces),
-				    sb_spaces_charge_tables, spaces);
+	mutex_lock(&spaces->lock);
+	sb_unwind_spaces_sweep(&spaces->unwind_spaces, sb_spaces_is_alive, spaces);
+	mutex_unlock(&spaces->lock);
 }
 
 int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push)
@@ -962,16 +961,9 @@ int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_
 
 	if (IS_ERR(object))
 		return PTR_ERR(object);
-	err = sb_spaces_try_table(spaces, object, push, &elf);
-	if (err == -ENOSPC) {
-		/* The mappings of processes that have ended keep tables. */
-		mutex_lock(&spaces->lock);
-		sb_unwind_spaces_sweep(&spaces->unwind_spaces, sb_spaces_is_alive, spaces);
-		mutex_unlock(&spaces->lock);
-		err = sb_spaces_try_table(spaces, object, push, &elf);
-	}
-	if (err == -ENOSPC)
-		atomic64_inc(&spaces->tables_refused);
+	err = sb_unwind_object_set(&spaces->unwind, object, u64_to_user_ptr(push->table),
+				   push->size, &elf, sb_spaces_tables_limit(spaces),
+				   sb_spaces_charge_tables, spaces);
 	if (sb_unwind_object_is_known(object)) {
 		mutex_lock(&spaces->lock);
 		sb_unwind_spaces_update(&spaces->unwind_spaces, object);

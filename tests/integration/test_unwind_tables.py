@@ -591,6 +591,38 @@ def tables_have_a_memory_limit():
 
 
 @test
+def ended_processes_of_a_session_leave_memory_to_others():
+    """Also if its reader pushes no further table, which would free them."""
+    unload()
+    run("stackbeat", "load", "unwind_memory=1")
+    directory = temporary_directory()
+    table = pack_table(0x1000, [0] + [1] * 90000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+
+    def set_table(session, spaces, name):
+        process = start_copy(directory, name)
+        session.set(pids=[process.pid])
+        wait_for_files(session, process, spaces=spaces)
+        file_id = file_of(spaces, process)
+        session.set_table(file_id, table)
+        session.release_file(file_id)
+        end(process)
+
+    try:
+        with Session(rate=2000) as ended, Session(rate=2000) as session:
+            ended.start()
+            spaces = AddressSpaces(ended, keep_files=True)
+            for name in ("first", "second"):
+                set_table(ended, spaces, name)
+            ended.set(state=S.STATE_PAUSED)
+            session.start()
+            set_table(session, AddressSpaces(session, keep_files=True), "third")
+            check_equal(session.stats()["unwind_tables_refused"], 0, "tables refused")
+    finally:
+        unload()
+        load()
+
+
+@test
 def small_tables_take_little_memory():
     """As those of many small programs, or of files that are built and run once."""
     unload()
