@@ -173,6 +173,15 @@
  * the mapping before `gap` and the mapping at R are the same; a mapping that came and
  * went in between can't be detected.
  *
+ * Root can switch all probes of the kernel off while sessions are open (sysctl
+ * kernel.ftrace_enabled, kprobes/enabled in debugfs): then there are no mapping events,
+ * and nothing is counted as lost. The module tests the probe each
+ * STACKBEAT_MMAP_PROBE_TEST_SECONDS. A test that finds the probe off is counted as
+ * STACKBEAT_S_MMAP_EVENTS_OFF, and each address space gets a generation without an
+ * event, at which a gap begins; and again when the probe is on. So the mappings are read
+ * again while the probe is off and once more afterwards. What was mapped since the test
+ * before is wrong or unknown until then. An interruption between two tests is not noticed.
+ *
  * There may be no next sample. But the first generation is 1, and each later
  * generation that is in no gap has one mapping event: if it does not arrive, it was
  * lost, and nothing is known from that generation on up to the generation of the next
@@ -287,6 +296,7 @@
  */
 #define STACKBEAT_FP_DESCENTS_MAX 16u
 
+#define STACKBEAT_MMAP_PROBE_TEST_SECONDS 5u /* between two tests of the probe of mappings */
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
 /* Tracked at the same time by a restricted session; others track as many as the machine runs. */
 #define STACKBEAT_ADDRESS_SPACES_MAX 8192u
@@ -611,6 +621,9 @@ struct stackbeat_unwind_push {
  *			_CPU: a kernel stack on this CPU, found by rules, differed from the
  *			unwinder's, which the sample has. From then on, all kernel stacks are
  *			the unwinder's, in all sessions, until the module is loaded again
+ *	MMAP_EVENTS_OFF	the kernel does not run the probe of new mappings any more, see "Address
+ *			spaces"
+ *	MMAP_EVENTS_ON	the kernel runs the probe again
  *	Events of restricted sessions are not sent.
  *
  * Errors, with an extended ACK message that names the attribute and the cause:
@@ -766,6 +779,8 @@ enum stackbeat_event {
 	STACKBEAT_EVENT_CPU_OFFLINE,
 	STACKBEAT_EVENT_CPU_ONLINE,
 	STACKBEAT_EVENT_KERNEL_RULES_OFF,
+	STACKBEAT_EVENT_MMAP_EVENTS_OFF,
+	STACKBEAT_EVENT_MMAP_EVENTS_ON,
 	STACKBEAT_EVENT_COUNT
 };
 
@@ -822,8 +837,9 @@ enum stackbeat_stat {
 	STACKBEAT_S_ADDRESS_SPACES_UNREAD,
 	STACKBEAT_S_MMAP_EVENTS, /* mapping events written */
 	/*
-	 * Mapping events lost: too many were pending; or the kernel did not run the probe (then the
-	 * event may be of any process, and no gap reports it)
+	 * Mapping events lost: too many were pending; or the kernel did not run the probe, as it was
+	 * in another one (then the event may be of any process, and no gap reports it). Not those
+	 * while all probes are switched off: see STACKBEAT_S_MMAP_EVENTS_OFF
 	 */
 	STACKBEAT_S_MMAP_EVENTS_LOST,
 	STACKBEAT_S_MAPPINGS_DROPPED, /* mappings without a record, as mappings_dropped */
@@ -849,6 +865,11 @@ enum stackbeat_stat {
 	STACKBEAT_S_UNWIND_RULE_MISSES,
 	/* In totals only: address spaces that can be tracked without more memory than now. */
 	STACKBEAT_S_ADDRESS_SPACES_ROOM,
+	/*
+	 * Tests, one each STACKBEAT_MMAP_PROBE_TEST_SECONDS, that have found that the kernel does not
+	 * run the probe of new mappings. In totals only
+	 */
+	STACKBEAT_S_MMAP_EVENTS_OFF,
 	STACKBEAT_S_COUNT
 };
 

@@ -716,6 +716,7 @@ static unsigned long sb_spaces_do_work(struct sb_spaces *spaces)
 
 	sb_stopwatch_start(&watch);
 	spaces->charged = 0;
+	sb_spaces_note_probe(spaces);
 	sb_spaces_read_all(spaces);
 	if (!sb_spaces_mmap_events_delay(spaces)) {
 		WRITE_ONCE(spaces->mmap_events_deferred, false);

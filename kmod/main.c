@@ -82,8 +82,9 @@ err_filter:
 static void __exit sb_exit(void)
 {
 	sb_device_exit();
-	/* Its work items send events. */
+	/* Their work items send events. */
 	sb_sampler_flush();
+	sb_space_flush();
 	sb_netlink_exit();
 	/* Its work item may hold the last reference to a session. */
 	sb_hotplug_exit();

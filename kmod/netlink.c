@@ -532,7 +532,8 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 		nest = nla_nest_start(skb, STACKBEAT_A_CPU_STATS);
 		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
 		    sb_put_stats(skb, &stats, STACKBEAT_S_TICKS, STACKBEAT_S_ADDRESS_SPACES) ||
-		    sb_put_stats(skb, &stats, STACKBEAT_S_STACK_COPIES, STACKBEAT_S_COUNT))
+		    sb_put_stats(skb, &stats, STACKBEAT_S_STACK_COPIES,
+				 STACKBEAT_S_ADDRESS_SPACES_ROOM))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}

@@ -21,6 +21,8 @@
 
 #include "access.h"
 #include "compat/compat.h"
+#include "events.h"
+#include "kprobe_test.h"
 #include "limits.h"
 #include "memlock.h"
 #include "params.h"
@@ -28,6 +30,9 @@
 
 /* Time that records may wait unread in the ring before the reader is woken. */
 #define SB_WAKE_JIFFIES (HZ / 4)
+
+/* Interval of the tests whether the probes of mappings run. */
+#define SB_PROBE_TEST_JIFFIES (STACKBEAT_MMAP_PROBE_TEST_SECONDS * HZ)
 
 /* Minimum interval of worker runs that poll() causes when the reader has made room. */
 #define SB_RESUME_JIFFIES (msecs_to_jiffies(10) ?: 1)
@@ -625,6 +630,8 @@ static int sb_space_probes_register(void)
 		err = sb_space_register(&sb_space_probe) ? -EOPNOTSUPP : 0;
 		if (!err)
 			sb_space_move_probe_registered = !sb_space_register(&sb_space_move_probe);
+		if (!err)
+			sb_kprobe_test_register(kprobe_ftrace(&sb_space_probe));
 		sb_space_probe_registered = !err;
 	}
 	mutex_unlock(&sb_space_probe_lock);
@@ -637,12 +644,80 @@ static void sb_space_probes_unregister(void)
 		unregister_kprobe(&sb_space_move_probe);
 	if (sb_space_probe_registered)
 		unregister_kprobe(&sb_space_probe);
+	sb_kprobe_test_unregister();
 }
 
 /* Number of missed runs of the probes since their registration. */
 static u64 sb_space_probes_missed(void)
 {
 	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
+}
+
+/* Written by sb_space_probe_test() only. */
+static struct {
+	bool off;	/* the last test has found that the probes do not run */
+	u32 off_count;	/* tests with this result */
+	u32 gap_count;	/* tests before which mapping events may be missing */
+} sb_space_probe_state;
+
+static void sb_space_probe_test(struct work_struct *work);
+static DECLARE_DELAYED_WORK(sb_space_probe_test_work, sb_space_probe_test);
+
+/* Tests the probes while sessions are open. Their workers note what it has found. */
+static void sb_space_probe_test(struct work_struct *work)
+{
+	bool off = !sb_kprobe_test(), was_off = sb_space_probe_state.off;
+	struct sb_spaces *spaces;
+
+	WRITE_ONCE(sb_space_probe_state.off_count, sb_space_probe_state.off_count + off);
+	WRITE_ONCE(sb_space_probe_state.off, off);
+	if (off || was_off)
+		WRITE_ONCE(sb_space_probe_state.gap_count, sb_space_probe_state.gap_count + 1);
+	rcu_read_lock();
+	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
+		if (off || was_off)
+			sb_spaces_kick(spaces, 0);
+	}
+	rcu_read_unlock();
+	/* Otherwise the next session that is opened queues it. */
+	if (!list_empty(&sb_spaces_followed))
+		queue_delayed_work(sb_space_workqueue, &sb_space_probe_test_work,
+				   SB_PROBE_TEST_JIFFIES);
+}
+
+/* As if one event of each space of a set were lost: nobody knows how many. */
+static void sb_space_set_record_gaps(struct sb_space_set *set)
+{
+	struct sb_space *space;
+	u32 way;
+
+	for (way = 0; way < SB_WAYS; way++) {
+		space = &set->ways[way];
+		if (!READ_ONCE(space->id))
+			continue;
+		sb_space_hold(space);
+		sb_space_record_gap(space, atomic_inc_return(&space->generation));
+		sb_space_release(space);
+	}
+}
+
+void sb_spaces_note_probe(struct sb_spaces *spaces)
+{
+	u32 gap_count = READ_ONCE(sb_space_probe_state.gap_count), level, set;
+	bool off = READ_ONCE(sb_space_probe_state.off);
+
+	for (level = 0; gap_count != spaces->probe_gaps_seen && level < spaces->level_count; level++) {
+		for (set = 0; set < 1u << sb_level_bits(level); set++) {
+			sb_space_set_record_gaps(&spaces->levels[level][set]);
+			cond_resched();
+		}
+	}
+	spaces->probe_gaps_seen = gap_count;
+	if (off != spaces->probe_seen_off) {
+		spaces->probe_seen_off = off;
+		sb_event_send(spaces->session, off ? STACKBEAT_EVENT_MMAP_EVENTS_OFF :
+						     STACKBEAT_EVENT_MMAP_EVENTS_ON, 0, 0);
+	}
 }
 
 int sb_spaces_test_probe(void)
@@ -1000,6 +1075,8 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_ADDRESS_SPACES_ROOM] =
 		SB_WAYS << (SB_SETS_BITS + sb_spaces_level_count(spaces) - 1);
 	counts[STACKBEAT_S_UNWIND_TABLES_REFUSED] = atomic64_read(&spaces->tables_refused);
+	counts[STACKBEAT_S_MMAP_EVENTS_OFF] = READ_ONCE(sb_space_probe_state.off_count) -
+					      spaces->probe_off_count;
 }
 
 struct sb_request_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
@@ -1085,6 +1162,9 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	if (err)
 		goto err_ring;
 	spaces->probes_missed = sb_space_probes_missed();
+	spaces->probe_off_count = READ_ONCE(sb_space_probe_state.off_count);
+	spaces->probe_gaps_seen = READ_ONCE(sb_space_probe_state.gap_count);
+	spaces->probe_seen_off = READ_ONCE(sb_space_probe_state.off);
 	sb_mapping_init_ring(&spaces->consumer_mapping, &spaces->ring_mapping, &spaces->ring);
 	return spaces;
 
@@ -1107,6 +1187,7 @@ void sb_spaces_follow(struct sb_spaces *spaces)
 	spin_lock(&sb_spaces_lock);
 	list_add_tail_rcu(&spaces->list, &sb_spaces_followed);
 	spin_unlock(&sb_spaces_lock);
+	queue_delayed_work(sb_space_workqueue, &sb_space_probe_test_work, SB_PROBE_TEST_JIFFIES);
 }
 
 void sb_spaces_unfollow(struct sb_spaces *spaces)
@@ -1147,6 +1228,11 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	kvfree(spaces);
 }
 
+void sb_space_flush(void)
+{
+	flush_workqueue(sb_space_workqueue);
+}
+
 int sb_space_init(void)
 {
 	/* High priority: an ending process is held until its mappings are read. */
@@ -1160,6 +1246,7 @@ int sb_space_init(void)
 
 void sb_space_exit(void)
 {
+	cancel_delayed_work_sync(&sb_space_probe_test_work);
 	sb_space_probes_unregister();
 	if (sb_space_workqueue)
 		destroy_workqueue(sb_space_workqueue);

@@ -172,6 +172,7 @@ struct sb_spaces {
 	u32 mmap_events_tail;
 	atomic64_t mmap_events_lost;
 	u64 probes_missed;	/* missed runs of the probes before this session */
+	u32 probe_off_count;	/* tests before this session that have found the probes off */
 	atomic64_t probe_overhead;	/* ns */
 	struct sb_mmap_event mmap_events[SB_MMAP_EVENTS_MAX];
 	struct irq_work kick_irq_work;	/* queues the work for the probes, which can't */
@@ -186,6 +187,8 @@ struct sb_spaces {
 
 	/* Used by the worker and by requests of the reader, under lock. */
 	struct mutex lock;
+	u32 probe_gaps_seen;		/* see sb_spaces_note_probe() */
+	bool probe_seen_off;
 	struct sb_unwind_user unwind;
 	struct sb_unwind_object *vdso;
 	struct sb_unwind_spaces unwind_spaces;
@@ -263,6 +266,12 @@ bool sb_spaces_next_mmap_event(struct sb_spaces *spaces, struct sb_mmap_event *e
 /* Counts a lost mmap event, and requests a reread of its space. */
 void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_event *event);
 
+/*
+ * Called by the worker. If the probes of mappings did not run at a test, or at the test before, all
+ * spaces of the table get a gap. An event says when they end, and when they run again.
+ */
+void sb_spaces_note_probe(struct sb_spaces *spaces);
+
 /* Runs the worker at once if the ring was full and the reader has made room. */
 void sb_spaces_resume(struct sb_spaces *spaces);
 
@@ -328,6 +337,8 @@ int sb_spaces_test_probe(void);
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts);
 
 int sb_space_init(void);
+/* Waits for the workers of all sessions; they do nothing once their session is closed. */
+void sb_space_flush(void);
 void sb_space_exit(void);
 
 #endif

@@ -7,10 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
-                     temporary_directory, test, wait_until)
+from harness import (check, check_equal, defer, fails_with, load, long_test, release, run, Skip, start,
+                     temporary_directory, test, use, wait_until)
 from address_spaces import AddressSpaces, UNKNOWN
-from stackbeat import online_cpus, PAGE, S, Session
+from stackbeat import Events, online_cpus, PAGE, S, Session
 
 # Both are 1 by default. The second is in debugfs.
 PROBE_SWITCHES = (Path("/proc/sys/kernel/ftrace_enabled"), Path("/sys/kernel/debug/kprobes/enabled"))
@@ -114,6 +114,56 @@ def mremap_of_code_is_reported():
             check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
             check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_EVENT),
                         "the mapping")
+
+
+def check_switch_is_noticed(path):
+    events = use(Events())
+    process = start("python3", "-c", MOVING, stdin=subprocess.PIPE)
+    with Session(rate=1000, ring_size=4 << 20, pids=[process.pid]) as session:
+        if path == PROBE_SWITCHES[0] and not probe_uses_ftrace():
+            return
+        spaces = AddressSpaces(session, read_files=False)
+        session.start()
+        wait_until(lambda: any(sample.address_space for sample in session.read()), "a sample before the move")
+        process.stdout.readline()
+        defer(set_switch, path, 1)
+        set_switch(path, 0)
+        release(process)
+        new = int(process.stdout.readline())
+        known = []
+
+        def read(event):
+            for sample in session.read():
+                spaces.read()
+                mapping = spaces.mapping_at(sample, sample.user[0]) if sample.user else None
+                if mapping and mapping is not UNKNOWN and sample.user[0] - new in range(PAGE):
+                    check_equal((mapping.start, mapping.end), (new, new + PAGE), f"the mapping of {sample}")
+                    known.append(sample)
+            return events.of(session.id, event)
+        wait_until(lambda: read("mmap_events_off"), "the event that there are no mapping events")
+        check(session.stats()["mmap_events_off"], f"no test has failed: {session.stats()}")
+        set_switch(path, 1)
+        wait_until(lambda: read("mmap_events_on"), "the event that there are mapping events again")
+        known.clear()
+        wait_until(lambda: read("mmap_events_on") and known, "a sample with its mapping")
+        off = session.stats()["mmap_events_off"]
+        check_equal([len(read(event)) for event in ("mmap_events_off", "mmap_events_on")], [1, 1], "events")
+        check_equal(session.stats()["mmap_events_off"], off, "tests that have failed")
+
+
+@test
+def probes_that_are_switched_off_in_a_session_are_noticed():
+    """What was mapped meanwhile is found when the mappings are read again."""
+    mount_debugfs()
+    load()
+    check_switch_is_noticed(PROBE_SWITCHES[1])
+
+
+@long_test
+def ftrace_that_is_switched_off_in_a_session_is_noticed():
+    mount_debugfs()
+    load()
+    check_switch_is_noticed(PROBE_SWITCHES[0])
 
 
 # Works until there is a line of input; then monopolizes a CPU by a real-time policy, maps code, and keeps running.

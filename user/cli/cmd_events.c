@@ -56,6 +56,14 @@ static int print_event(const struct netlink_event *event, void *arg)
 	case STACKBEAT_EVENT_KERNEL_RULES_OFF:
 		printf("a kernel stack differed on CPU %u: rules are off\n", event->cpu);
 		break;
+	case STACKBEAT_EVENT_MMAP_EVENTS_OFF:
+		puts("no mapping events: the kernel's probes are off (sysctl "
+		     "kernel.ftrace_enabled, "
+		     "/sys/kernel/debug/kprobes/enabled)");
+		break;
+	case STACKBEAT_EVENT_MMAP_EVENTS_ON:
+		puts("mapping events again");
+		break;
 	default:
 		printf("event %d\n", event->event);
 	}

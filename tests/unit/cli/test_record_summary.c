@@ -129,6 +129,7 @@ static void everything_incomplete_is_named(void **state)
 		STACKBEAT_S_MAPPINGS_WITHOUT_FILE,
 		STACKBEAT_S_STACK_COPIES_LOST,
 		STACKBEAT_S_KERNEL_STACKS_DIFFERENT,
+		STACKBEAT_S_MMAP_EVENTS_OFF,
 		COUNTER_PERF_MAPS_DROPPED,
 		COUNTER_SAMPLES_EARLY,
 		COUNTER_TABLES_FAILED,
@@ -145,9 +146,10 @@ static void everything_incomplete_is_named(void **state)
 		"stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
 		"incomplete: samples without an address space 1, address spaces not read 2, "
 		"mapping events lost 3, mappings dropped 4, mappings without a file 5, "
-		"copies of stacks lost 6, kernel stacks that differed 7, perf maps dropped 8, "
-		"samples resolved before their mappings arrived 9, files without an unwind "
-		"table 10, unwind tables refused 11 (no memory), copies of stacks not used 12, "
+		"copies of stacks lost 6, kernel stacks that differed 7, times without mapping "
+		"events 8, perf maps dropped 9, samples resolved before their mappings arrived "
+		"10, files without an unwind table 11, unwind tables refused 12 (no memory), "
+		"copies of stacks not used 13, "
 		"user frames outside all mappings 12 of 5000; a.pb.gz, 12.3 kB; overhead 0.50 % of "
 		"4 CPUs\n");
 }

@@ -223,6 +223,7 @@ static void status_shows_json(void **state)
 		{"kernel_stacks_different", STACKBEAT_S_KERNEL_STACKS_DIFFERENT},
 		{"frames_by_tables", STACKBEAT_S_FRAMES_BY_TABLES},
 		{"unwind_rule_misses", STACKBEAT_S_UNWIND_RULE_MISSES},
+		{"mmap_events_off", STACKBEAT_S_MMAP_EVENTS_OFF},
 		{"current_rate", STACKBEAT_S_RATE},
 		{"address_spaces_room", STACKBEAT_S_ADDRESS_SPACES_ROOM},
 	};
@@ -328,6 +329,8 @@ static void events_are_lines(void **state)
 		{STACKBEAT_EVENT_CPU_OFFLINE, 6000000000, 4, 7, 0, 0, 0, 0, ""},
 		{STACKBEAT_EVENT_CPU_ONLINE, 7000000000, 4, 8, 0, 0, 0, 0, ""},
 		{STACKBEAT_EVENT_KERNEL_RULES_OFF, 7500000000, 4, 9, 0, 0, 0, 0, ""},
+		{STACKBEAT_EVENT_MMAP_EVENTS_OFF, 7600000000, 4, 0, 0, 0, 0, 0, ""},
+		{STACKBEAT_EVENT_MMAP_EVENTS_ON, 7700000000, 4, 0, 0, 0, 0, 0, ""},
 		{(enum stackbeat_event)200, 8000000000, 4, 0, 0, 0, 0, 0, ""},
 	};
 
@@ -344,6 +347,9 @@ static void events_are_lines(void **state)
 		      "6.000000  session 4  CPU 7 offline\n"
 		      "7.000000  session 4  CPU 8 online\n"
 		      "7.500000  session 4  a kernel stack differed on CPU 9: rules are off\n"
+		      "7.600000  session 4  no mapping events: the kernel's probes are off (sysctl "
+		      "kernel.ftrace_enabled, /sys/kernel/debug/kprobes/enabled)\n"
+		      "7.700000  session 4  mapping events again\n"
 		      "8.000000  session 4  event 200\n");
 	module.err = -ENOBUFS;
 	assert_fails(cmd_events, "events", STATUS_FAILED, "stackbeat: refused\n");

@@ -752,6 +752,7 @@ static void comments_have_all_counters(void **state)
 	recording->counts[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE] = 6;
 	recording->counts[STACKBEAT_S_ADDRESS_SPACES_UNREAD] = 5;
 	recording->counts[STACKBEAT_S_MMAP_EVENTS_LOST] = 2;
+	recording->counts[STACKBEAT_S_MMAP_EVENTS_OFF] = 40;
 	recording->counts[STACKBEAT_S_MAPPINGS_DROPPED] = 9;
 	recording->counts[COUNTER_PERF_MAPS_DROPPED] = 4;
 	recording->counts[COUNTER_SAMPLES_EARLY] = 8;
@@ -806,7 +807,8 @@ static void comments_have_all_counters(void **state)
 		profile, "address spaces: 21; samples without an address space 6, address spaces "
 			 "not read 5, mapping "
 			 "events lost 2, mappings dropped 9, mappings without a file 1, "
-			 "perf maps dropped 4, samples resolved before their mappings arrived 8"));
+			 "times without mapping events 40, perf maps dropped 4, samples resolved "
+			 "before their mappings arrived 8"));
 	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));
