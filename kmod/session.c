@@ -337,35 +337,51 @@ struct sb_session *sb_session_get(u32 id)
 	return session;
 }
 
-/* Processes that have ended keep unwind tables, in all sessions that share them. */
-static void sb_session_sweep_all(struct sb_session *session)
+/*
+ * Returns the session after `last` (NULL: the first one) that shares its unwind tables with `session`,
+ * which is among them, or NULL. Puts `last`.
+ */
+static struct sb_session *sb_session_next_sharing(const struct sb_session *session,
+						  struct sb_session *last)
 {
-	struct sb_session *other;
+	struct sb_session *next;
 	u32 id = 0;
 
-	if (session->restricted) {
-		sb_spaces_sweep(session->spaces);
-		return;
+	if (last) {
+		id = last->id + 1;
+		sb_session_put(last);
 	}
-	while ((other = sb_session_next(id))) {
-		id = other->id + 1;
-		if (!other->restricted)
-			sb_spaces_sweep(other->spaces);
-		sb_session_put(other);
+	while ((next = sb_session_next(id))) {
+		if (next == session || (!session->restricted && !next->restricted))
+			break;
+		id = next->id + 1;
+		sb_session_put(next);
 	}
+	return next;
 }
 
 int sb_session_set_table(struct sb_session *session, const struct stackbeat_unwind_push *push)
 {
-	int err = sb_spaces_set_table(session->spaces, push);
+	struct sb_session *other = NULL;
+	struct sb_unwind_object *object;
+	int err;
 
+	err = sb_spaces_set_table(session->spaces, push, &object);
 	if (err == -ENOSPC) {
-		sb_session_sweep_all(session);
-		err = sb_spaces_set_table(session->spaces, push);
+		/* Processes that have ended keep tables. */
+		while ((other = sb_session_next_sharing(session, other)))
+			sb_spaces_sweep(other->spaces);
+		err = sb_spaces_set_table(session->spaces, push, &object);
 	}
 	if (err == -ENOSPC)
 		atomic64_inc(&session->spaces->tables_refused);
-	return err;
+	if (err)
+		return err;
+	/* Their readers, which see that the file has a table, do not set it. */
+	while ((other = sb_session_next_sharing(session, other)))
+		sb_spaces_update_table(other->spaces, object);
+	sb_unwind_object_put(object);
+	return 0;
 }
 
 u32 sb_session_count(void)

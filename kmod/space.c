@@ -1028,7 +1028,17 @@ void sb_spaces_sweep(struct sb_spaces *spaces)
 	mutex_unlock(&spaces->lock);
 }
 
-int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push)
+void sb_spaces_update_table(struct sb_spaces *spaces, const struct sb_unwind_object *object)
+{
+	if (!sb_unwind_object_is_used_by(object, &spaces->unwind))
+		return;
+	mutex_lock(&spaces->lock);
+	sb_unwind_spaces_update(&spaces->unwind_spaces, object);
+	mutex_unlock(&spaces->lock);
+}
+
+int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push,
+			struct sb_unwind_object **set)
 {
 	struct sb_elf elf = {};
 	struct sb_unwind_object *object = sb_spaces_find_object(spaces, push->file, &elf);
@@ -1039,12 +1049,12 @@ int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_
 	err = sb_unwind_object_set(&spaces->unwind, object, u64_to_user_ptr(push->table),
 				   push->size, &elf, sb_spaces_tables_limit(spaces),
 				   sb_spaces_charge_tables, spaces);
-	if (sb_unwind_object_is_known(object)) {
-		mutex_lock(&spaces->lock);
-		sb_unwind_spaces_update(&spaces->unwind_spaces, object);
-		mutex_unlock(&spaces->lock);
-	}
-	sb_unwind_object_put(object);
+	if (sb_unwind_object_is_known(object))
+		sb_spaces_update_table(spaces, object);
+	if (err)
+		sb_unwind_object_put(object);
+	else
+		*set = object;
 	return err;
 }
 

@@ -284,15 +284,20 @@ void sb_spaces_announce(struct sb_spaces *spaces);
 /* Whether poll() should report the metadata ring as readable. */
 bool sb_spaces_readable(const struct sb_spaces *spaces);
 
-/*
- * Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id, and _UNWIND_TABLE, but without freeing
- * memory of processes that have ended.
- */
+/* Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id. */
 int sb_spaces_open_file(struct sb_spaces *spaces, u64 id);
 int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
-int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push);
 
-/* Frees the mappings by which stacks of processes were walked that have ended: they keep unwind tables. */
+/*
+ * Sets the unwind table of a file, in the memory that is free. *set: without an error, the object of
+ * the file, with a reference. Errors as STACKBEAT_IOC_UNWIND_TABLE.
+ */
+int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push,
+			struct sb_unwind_object **set);
+/* The table of an object, to which the caller has a reference, was set by another session. */
+void sb_spaces_update_table(struct sb_spaces *spaces, const struct sb_unwind_object *object);
+
+/* Frees the mappings for walks of processes that have ended: they keep unwind tables. */
 void sb_spaces_sweep(struct sb_spaces *spaces);
 
 /* The array of mappings of a space was freed: one of the next samples requests a reread. */

@@ -148,7 +148,7 @@ void sb_unwind_user_exit(struct sb_unwind_user *user)
 	}
 	mutex_lock(&registry->lock);
 	list_for_each_entry_safe(object, next, &registry->order, order) {
-		object->users &= ~user->bit;
+		WRITE_ONCE(object->users, object->users & ~user->bit);
 		if (!refcount_read(&object->refs))
 			sb_unwind_object_settle(object);
 		cond_resched();
@@ -248,7 +248,7 @@ struct sb_unwind_object *sb_unwind_object_get(struct sb_unwind_user *user,
 		}
 	}
 	if (object) {
-		object->users |= user->bit;
+		WRITE_ONCE(object->users, object->users | user->bit);
 		object->files++;
 	}
 	mutex_unlock(&registry->lock);

@@ -125,6 +125,13 @@ static inline bool sb_unwind_object_is_known(const struct sb_unwind_object *obje
 	return rcu_access_pointer(object->table);
 }
 
+/* Whether a session may have mappings of an object. */
+static inline bool sb_unwind_object_is_used_by(const struct sb_unwind_object *object,
+					       const struct sb_unwind_user *user)
+{
+	return !user->bit || READ_ONCE(object->users) & user->bit;
+}
+
 /* Returns the table of an object to which the caller has a reference, or NULL: not known. */
 static inline const struct sb_unwind_table *
 sb_unwind_object_table(const struct sb_unwind_object *object)

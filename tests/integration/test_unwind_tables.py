@@ -15,14 +15,15 @@ from pathlib import Path
 import workloads
 from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
-                     run, start, temporary_directory, test, unload, wait_until, workload)
-from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, S, Session, STOP_NAMES
+                     run, Skip, start, temporary_directory, test, unload, wait_until, workload)
+from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, PAGE, S, Session, STOP_NAMES
 from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
 COPY = 4096
 RING_SIZE = 256 << 10
+OUTERMOST_RULE = (0, 1, 0, 0, 0)  # of kind STACKBEAT_UNWIND_END
 
 
 def sample_frameless(mode):
@@ -513,6 +514,67 @@ def table_is_not_that_of_another_file_on_the_same_device():
     # The table stays with its image, if the kernel tells images apart. Another recording may be one of another image.
     check_equal(flags, [0, S.FILE_UNWIND_TABLE if has_sequence else 0, 0],
                 "flags of the first image, again, and of the second one")
+
+
+# Maps a page of a file as code, and runs it for ever.
+RUN_PAGE = """
+import ctypes, mmap, sys
+with open(sys.argv[1], "rb") as file:
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    code = libc.mmap(None, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE,
+                     file.fileno(), ctypes.c_long(mmap.PAGESIZE))
+run = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(code)
+run(1)
+print("ready", flush=True)
+run(1 << 63)
+"""
+
+
+@test
+def table_of_another_session_serves_a_file_whose_headers_were_not_in_memory():
+    """The second session does not know where the code is in the file, and its reader sets no table, as there is one."""
+    directory = temporary_directory()
+    for name in ("files", "mounted"):
+        (directory / name).mkdir()
+    # A page with the headers of one segment, and one with "1: dec %rdi; jnz 1b; ret".
+    (directory / "files/headless").write_bytes(
+        (b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("=HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+         + struct.pack("=IIQQQQQQ", 1, 5, *[PAGE] * 6)).ljust(PAGE, b"\0")
+        + bytes.fromhex("48ffcf75fbc3").ljust(PAGE, b"\0"))
+    make_image(directory / "image", directory / "files")
+    for module in ("loop", "ext4"):
+        run("modprobe", module)
+    run("mount", "-o", "loop,ro", directory / "image", directory / "mounted")
+    defer(run, "umount", "-l", directory / "mounted")
+    path = directory / "mounted/headless"
+    process = start(sys.executable, "-c", RUN_PAGE, path)
+    check_equal(process.stdout.readline(), "ready\n", "output")
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, PAGE, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+    settings = {"rate": 2000, "watermark": 4096, "pids": [process.pid]}
+    with Session(**settings) as session, Session(**settings) as other:
+        records = []
+        for opened in (session, other):
+            opened.start()
+            spaces = AddressSpaces(opened, read_files=False)
+
+            def headless(opened=opened, spaces=spaces):
+                opened.read()
+                spaces.read()
+                return [record for record in spaces.files.values() if record.path == str(path)]
+            records += wait_until(headless, "the file")
+        if not records[0].flags & S.FILE_HEADERS_NOT_READ:
+            raise Skip("the kernel keeps the headers in memory, with the code")
+        # As its reader does before it sets the table, by which the code is the outermost frame. By the frame pointer, it
+        # has a caller.
+        path.read_bytes()
+        other.set_table(records[1].file_id, pack_table(PAGE, [0, 1], [0], b"\0", [OUTERMOST_RULE]))
+        session.read()
+        samples = [sample for sample in session.read_until(lambda samples: len(samples) >= SAMPLES) if sample.user]
+        check_equal({(len(sample.user), STOP_NAMES[sample.user_stop]) for sample in samples[SAMPLES // 2:]},
+                    {(1, STOP_NAMES[S.STOP_OUTERMOST])}, "user frames and why they end")
 
 
 @test
