@@ -5,7 +5,9 @@
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "access.h"
@@ -14,6 +16,7 @@
 #include "cycles.h"
 #include "limits.h"
 #include "space.h"
+#include "worker_memory.h"
 
 /* Interval of the worker's retries: of locked spaces, and of a full ring at first. */
 #define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
@@ -101,15 +104,20 @@ static void sb_spaces_defer(const struct sb_spaces *spaces, u64 *next, u64 ns)
  * Charges the time for a space: a first reading to the CPU of its sample, which may throttle the
  * sampler; a reread delays the next one.
  */
-static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
+static void sb_request_charge(struct sb_spaces *spaces, const struct sb_space_request *request,
+			      struct sb_request_queue *queue, u64 ns)
 {
-	if (capture->is_mmap_event)
-		return;
 	spaces->charged += ns;
-	if (capture->request.gap)
+	if (request->gap)
 		sb_spaces_defer(spaces, &spaces->next_reread, ns);
 	else
-		atomic64_add(sb_ns_to_cycles(ns), &capture->queue->charged);
+		atomic64_add(sb_ns_to_cycles(ns), &queue->charged);
+}
+
+static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
+{
+	if (!capture->is_mmap_event)
+		sb_request_charge(spaces, &capture->request, capture->queue, ns);
 }
 
 static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture)
@@ -188,7 +196,7 @@ static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 
 	if (count <= spaces->found_room)
 		return;
-	found = kvmalloc_array(count, sizeof(*found), GFP_KERNEL_ACCOUNT);
+	found = sb_worker_alloc(array_size(count, sizeof(*found)));
 	if (!found)
 		return;
 	kvfree(spaces->found);
@@ -264,7 +272,7 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 
 	if (room > sb_spaces_room(spaces))
 		room = 0;
-	capture->mappings = kvmalloc_array(room, sizeof(*capture->mappings), GFP_KERNEL);
+	capture->mappings = sb_worker_alloc(array_size(room, sizeof(*capture->mappings)));
 	if (!capture->mappings)
 		room = 0;
 	if (room)
@@ -316,7 +324,7 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 				       spaces->path, STACKBEAT_PATH_MAX);
 	rcu_read_unlock();
 	if (length > 0 && length < STACKBEAT_PATH_MAX)
-		capture->cgroup_path = kstrdup(spaces->path, GFP_KERNEL);
+		capture->cgroup_path = kstrdup(spaces->path, SB_GFP_WORKER);
 }
 
 /*
@@ -426,7 +434,7 @@ static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
 
 	if (!sb_spaces_have_room(spaces))
 		return NULL;
-	capture = kzalloc(sizeof(*capture), GFP_KERNEL);
+	capture = kzalloc(sizeof(*capture), SB_GFP_WORKER);
 	if (capture)
 		INIT_LIST_HEAD(&capture->list);
 	return capture;
@@ -470,13 +478,17 @@ static void sb_spaces_read_queue(struct sb_spaces *spaces, struct sb_request_que
 {
 	struct sb_capture *capture;
 	struct sb_space_request *request;
+	struct sb_stopwatch watch;
 
 	/* Pairs with the release in sb_space_queue_request(). */
 	while (queue->tail != smp_load_acquire(&queue->head)) {
 		request = &queue->items[queue->tail % SB_PENDING_MAX];
+		/* Also if there is no memory: to find that out takes time. */
+		sb_stopwatch_start(&watch);
 		if (!request->gap)
 			sb_spaces_make_room(spaces, request->mm);
 		capture = sb_capture_alloc(spaces);
+		sb_request_charge(spaces, request, queue, sb_stopwatch_ns(&watch));
 		if (capture) {
 			capture->request = *request;
 			capture->queue = queue;
@@ -739,12 +751,14 @@ void sb_capture_work(struct work_struct *work)
 {
 	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
 	unsigned long delay, mmap_events_delay;
+	struct mem_cgroup *charged;
 	bool bigger;
 	u64 head;
 
 	/* Queued requests and mmap events are freed with the session. */
 	if (READ_ONCE(spaces->session->closed))
 		return;
+	charged = sb_set_active_memcg(spaces->session->memcg);
 	mutex_lock(&spaces->lock);
 	head = spaces->ring.head;
 	if (!sb_ring_unread(&spaces->ring))
@@ -756,6 +770,7 @@ void sb_capture_work(struct work_struct *work)
 	mmap_events_delay = sb_spaces_mmap_events_delay(spaces);
 	WRITE_ONCE(spaces->mmap_events_deferred, mmap_events_delay);
 	mutex_unlock(&spaces->lock);
+	sb_set_active_memcg(charged);
 
 	if (sb_spaces_readable(spaces))
 		wake_up_interruptible(&spaces->session->wait);

@@ -66,8 +66,8 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 #define SB_BIG_MAPPINGS 2000
 
 /*
- * Mappings in the arrays by which stacks are walked, of all spaces; and in arrays that were replaced and
- * wait for a grace period.
+ * Mappings in the arrays by which stacks are walked, of all spaces of a session; and as many in arrays
+ * that were replaced and wait for a grace period.
  */
 #define SB_UNWIND_MAPS_MAX (256u << 10)
 

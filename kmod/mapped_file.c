@@ -18,6 +18,7 @@
 #include "limits.h"
 #include "mapped_file.h"
 #include "ring.h"
+#include "worker_memory.h"
 
 #define SB_DELETED " (deleted)"
 
@@ -26,7 +27,7 @@ int sb_mapped_files_init(struct sb_mapped_files *files, struct sb_unwind_user *u
 	files->unwind = unwind;
 	hash_init(files->by_path);
 	INIT_LIST_HEAD(&files->unwritten);
-	files->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
+	files->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
 	return files->path ? 0 : -ENOMEM;
 }
 
@@ -150,7 +151,7 @@ static char *sb_path_name(struct sb_mapped_files *files, const struct path *path
 	if (sb_path_is_unlinked(path) && length > deleted &&
 	    !strcmp(name + length - deleted, SB_DELETED))
 		name[length - deleted] = '\0';
-	return kstrdup(name + skip, GFP_KERNEL);
+	return kstrdup(name + skip, SB_GFP_WORKER);
 }
 
 /* The key is the path, since there may be thousands of paths of one inode. */
@@ -168,7 +169,7 @@ void sb_mapped_file_reread(struct sb_mapped_file *file)
 static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files,
 						   const struct path *path, struct inode *inode)
 {
-	struct sb_mapped_file *file = kzalloc(sizeof(*file), GFP_KERNEL);
+	struct sb_mapped_file *file = kzalloc(sizeof(*file), SB_GFP_WORKER);
 
 	if (!file)
 		return NULL;
@@ -180,6 +181,11 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 	file->name = sb_path_name(files, &file->path);
 	file->unlinked = sb_path_is_unlinked(&file->path);
 	file->object = sb_unwind_object_get(files->unwind, inode);
+	/* Its mappings would be walked by frame pointers, as those of a file without a table. */
+	if (!file->object) {
+		sb_mapped_file_free(file);
+		return NULL;
+	}
 	file->unread = true;
 	sb_mapped_file_reread(file);
 	hash_add(files->by_path, &file->node, sb_path_key(path));

@@ -4,6 +4,7 @@
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/fs_struct.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/netlink.h>
 #include <linux/nsproxy.h>
@@ -84,6 +85,7 @@ static void sb_session_free(struct sb_session *session)
 	sb_session_put_namespaces(session);
 	sb_filter_account_put(session->filters);
 	put_cred(session->cred);
+	mem_cgroup_put(session->memcg);
 	kfree(session->samplers);
 	vfree(session->page);
 	free_cpumask_var(session->cpus);
@@ -131,6 +133,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->unwind_tables = true;
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
+	session->memcg = get_mem_cgroup_from_mm(current->mm);
 	if (restricted)
 		sb_session_get_namespaces(session);
 	rcu_read_lock();

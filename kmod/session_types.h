@@ -34,6 +34,7 @@
 
 struct cgroup_namespace;
 struct cred;
+struct mem_cgroup;
 struct pid_namespace;
 struct sb_sampler;
 struct sb_filter;
@@ -77,6 +78,7 @@ struct sb_session {
 	/* Constant after sb_session_open(). */
 	u32 id;
 	const struct cred *cred;	/* of the opener */
+	struct mem_cgroup *memcg;	/* of the opener, with a reference; NULL: none */
 	struct sb_filter_account *filters;	/* number of filters waiting to be freed */
 	pid_t owner;		/* process id of the opener, from sb_session_tgid() */
 	/* Namespaces and root directory of the opener of a restricted session; else NULL. */

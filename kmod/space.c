@@ -27,6 +27,7 @@
 #include "memlock.h"
 #include "params.h"
 #include "space.h"
+#include "worker_memory.h"
 
 /* Time that records may wait unread in the ring before the reader is woken. */
 #define SB_WAKE_JIFFIES (HZ / 4)
@@ -986,10 +987,11 @@ static void sb_spaces_add_level(struct sb_spaces *spaces)
 
 	if (level == spaces->level_max || (level && PFN_UP(memory) > totalram_pages()))
 		return;
-	sets = kvcalloc(set_count, sizeof(*sets), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	sets = sb_worker_alloc(array_size(set_count, sizeof(*sets)));
 	if (!sets)
 		return;
 	for (set = 0; set < set_count; set++) {
+		memset(&sets[set], 0, sizeof(*sets));
 		for (way = 0; way < SB_WAYS; way++)
 			sets[set].ways[way].way = way;
 		cond_resched();

@@ -8,6 +8,7 @@
 
 #include "limits.h"
 #include "unwind_maps.h"
+#include "worker_memory.h"
 
 static atomic64_t sb_unwind_maps_last_serial;
 
@@ -212,8 +213,7 @@ static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_space
 							  struct sb_unwind_slot *slot, void *owner,
 							  u32 chunk_count)
 {
-	struct sb_unwind_maps *maps = kvmalloc(struct_size(maps, chunks, chunk_count),
-					       GFP_KERNEL_ACCOUNT);
+	struct sb_unwind_maps *maps = sb_worker_alloc(struct_size(maps, chunks, chunk_count));
 
 	if (!maps)
 		return NULL;
@@ -242,8 +242,7 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces,
 /* Allocates an empty chunk of an array, with room for so many mappings. */
 static struct sb_unwind_chunk *sb_unwind_chunk_alloc(const struct sb_unwind_maps *maps, u32 count)
 {
-	struct sb_unwind_chunk *chunk = kmalloc(struct_size(chunk, items, count),
-						GFP_KERNEL_ACCOUNT);
+	struct sb_unwind_chunk *chunk = kmalloc(struct_size(chunk, items, count), SB_GFP_WORKER);
 
 	if (!chunk)
 		return NULL;

@@ -17,6 +17,7 @@
 
 #include "compat/compat.h"
 #include "unwind_object.h"
+#include "worker_memory.h"
 
 struct sb_unwind_table sb_unwind_no_table;
 
@@ -236,7 +237,7 @@ struct sb_unwind_object *sb_unwind_object_get(struct sb_unwind_user *user,
 			refcount_set(&object->refs, 1);
 		list_move_tail(&object->order, &registry->order);
 	} else {
-		object = kzalloc(sizeof(*object), GFP_KERNEL_ACCOUNT);
+		object = kzalloc(sizeof(*object), SB_GFP_WORKER);
 		if (object) {
 			refcount_set(&object->refs, 1);
 			object->registry = registry;

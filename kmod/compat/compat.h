@@ -112,6 +112,21 @@ static inline struct timespec64 sb_inode_ctime(const struct inode *inode)
 }
 
 /*
+ * set_active_memcg(), which needs a symbol that 5.10 does not export, for a task in process context: what
+ * it allocates is charged to @memcg. Returns the former one.
+ */
+static inline struct mem_cgroup *sb_set_active_memcg(struct mem_cgroup *memcg)
+{
+	struct mem_cgroup *former = NULL;
+
+#ifdef CONFIG_MEMCG
+	former = current->active_memcg;
+	current->active_memcg = memcg;
+#endif
+	return former;
+}
+
+/*
  * The sequence number of a disk: another one for each image of a loop device, and for each medium. 0 on
  * kernels without such numbers.
  */

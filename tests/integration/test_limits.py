@@ -6,14 +6,19 @@ Data beyond the limits is lost and counted. The reported data stays correct and 
 
 import os
 import signal
+import sys
 
-from harness import (check, check_balance, check_equal, check_no_fault, comment, defer, long_tight_test,
-                     Recording, start, temporary_directory, tight_test, wait_until, workload, WORKLOADS)
+from harness import (cgroup_mount, check, check_balance, check_equal, check_no_fault, comment, defer,
+                     long_tight_test, make_cgroup, Recording, Skip, start, temporary_directory, test, tight_test,
+                     use, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN
-from stackbeat import S, Session, spaces_lost
+from stackbeat import PAGE, S, Session, spaces_lost
 import workloads
 
 FOR_EVER = 10 ** 8
+
+# Of files in directories, whose paths have at least so many bytes.
+FILES, PATH = 500, 3500
 
 
 def start_storm(*commands):
@@ -63,6 +68,46 @@ def recording_is_complete_at_the_limits():
 @long_tight_test
 def recording_is_complete_beyond_the_limits():
     check_recording_beyond_limits(1)
+
+
+# Maps the files of a directory as code, one after another, and works.
+MAP_FILES = """
+import mmap, os, sys
+os.chdir(sys.argv[1])
+kept = [mmap.mmap(os.open(entry.name, os.O_RDONLY), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_EXEC,
+                  flags=mmap.MAP_PRIVATE) for entry in os.scandir()]
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+@test
+def metadata_that_waits_is_charged_to_the_opener():
+    """Paths of mapped files, by which any process can let a session take memory. The reader reads no metadata."""
+    root = cgroup_mount()
+    if "memory" not in (root / "cgroup.controllers").read_text().split():
+        raise Skip("control groups do not count memory")
+    (root / "cgroup.subtree_control").write_text("+memory")
+    group = make_cgroup(root, "opener")
+    directory = temporary_directory()
+    while len(str(directory)) < PATH:
+        directory /= "d" * 200
+    directory.mkdir(parents=True)
+    for number in range(FILES):
+        (directory / f"f{number}").write_bytes(bytes(PAGE))
+    process = start(sys.executable, "-c", MAP_FILES, directory)
+    check_equal(process.stdout.readline(), "ready\n", "output")
+    defer((root / "cgroup.procs").write_text, str(os.getpid()))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    session = use(Session(rate=1000, pids=[process.pid]))
+    (root / "cgroup.procs").write_text(str(os.getpid()))
+    session.map()
+    before = int((group / "memory.current").read_text())
+    session.start()
+    wait_until(lambda: (session.read(), session.stats()["files"] >= FILES)[1], "all files")
+    charged = int((group / "memory.current").read_text()) - before
+    check(charged > 0.9 * FILES * PATH, f"{charged} bytes are charged for {FILES} paths of {PATH} bytes")
 
 
 def count_library_samples(processes):

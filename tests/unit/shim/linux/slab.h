@@ -5,9 +5,8 @@
 
 #include <stdlib.h>
 
+#include <linux/gfp.h>
 #include <linux/types.h>
-
-#define GFP_KERNEL_ACCOUNT 0
 
 void *shim_alloc(size_t size);
 
