@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/init.h>
 #include <linux/mm.h>
+#include <linux/nospec.h>
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
@@ -787,10 +788,15 @@ static const u8 sb_stops[] = {
 static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_walk *walk,
 								      enum sb_rule_kind *kind)
 {
+	const struct stackbeat_unwind_view *view = &walk->range->table->view;
 	u64 address = stackbeat_unwind_address(&walk->frame);
-	const struct stackbeat_unwind_rule *rule;
+	u64 offset = address - walk->range->bias - view->start;
+	const struct stackbeat_unwind_rule *rule = NULL;
 
-	rule = stackbeat_unwind_find(&walk->range->table->view, address - walk->range->bias);
+	/* The program chooses the offset: no read beyond the table, under speculation either. */
+	if (offset < view->size)
+		rule = stackbeat_unwind_find(view, view->start +
+						   array_index_nospec(offset, view->size));
 	*kind = rule ? sb_cache_rule(walk, address - walk->range->low, address + walk->range->key,
 				     rule) : SB_RULE_OTHER;
 	return rule;
