@@ -24,7 +24,12 @@ struct sb_unwind_table sb_unwind_no_table;
 /* Of all sessions with CAP_PERFMON. */
 static struct sb_unwind_registry sb_unwind_shared;
 
-static atomic_t sb_unwind_last_id;
+/*
+ * Ids of tables: those of sessions with CAP_PERFMON have the lower half, so that what others set leaves
+ * them ids.
+ */
+static atomic_t sb_unwind_last_shared_id;
+static atomic_t sb_unwind_last_own_id = ATOMIC_INIT(SB_UNWIND_ID_MAX / 2);
 
 /* Memory of an object without its table: objects known to have no table count, too. */
 #define SB_UNWIND_OBJECT_BYTES sizeof(struct sb_unwind_object)
@@ -504,6 +509,17 @@ static struct sb_unwind_table *sb_unwind_table_copy(const void __user *from, u64
 	return table;
 }
 
+/* Returns an id for a table, which is never used again; 0: all are used. */
+static u32 sb_unwind_next_id(const struct sb_unwind_registry *registry)
+{
+	bool shared = sb_unwind_registry_is_shared(registry);
+	int end = shared ? SB_UNWIND_ID_MAX / 2 : SB_UNWIND_ID_MAX, last;
+
+	last = atomic_fetch_add_unless(shared ? &sb_unwind_last_shared_id : &sb_unwind_last_own_id,
+				       1, end);
+	return last == end ? 0 : (u32)last + 1;
+}
+
 /* Publishes the table of an object. EEXIST; ENOSPC: all ids are used. */
 static int sb_unwind_object_publish(struct sb_unwind_object *object, struct sb_unwind_table *table,
 				    u64 bytes)
@@ -515,8 +531,8 @@ static int sb_unwind_object_publish(struct sb_unwind_object *object, struct sb_u
 	if (sb_unwind_table_of(object))
 		err = -EEXIST;
 	else if (table != &sb_unwind_no_table)
-		table->id = atomic_fetch_add_unless(&sb_unwind_last_id, 1, SB_UNWIND_ID_MAX) + 1;
-	if (!err && table->id > SB_UNWIND_ID_MAX)
+		table->id = sb_unwind_next_id(registry);
+	if (!err && table != &sb_unwind_no_table && !table->id)
 		err = -ENOSPC;
 	if (err) {
 		sb_unwind_object_add_bytes(object, -(s64)bytes);

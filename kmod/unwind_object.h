@@ -73,7 +73,7 @@ struct sb_unwind_object {
 	struct list_head order;	/* in registry->order */
 };
 
-#define SB_UNWIND_OBJECTS_BITS 8
+#define SB_UNWIND_OBJECTS_BITS 10
 
 struct sb_unwind_registry {
 	struct mutex lock;
