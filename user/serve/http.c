@@ -29,7 +29,10 @@
 
 #define CONNECTIONS_MAX 256u
 #define QUERIES_MAX 64u /* that wait, or have a job */
-#define JOBS_MAX 4u /* at a time, beside that of the store */
+#define JOBS_MAX 6u /* at a time, beside that of the store */
+/* Places that are kept from requests for profiles, and as many from requests over TCP. */
+#define QUERIES_KEPT 8u
+#define JOBS_KEPT 1u
 #define HEADER_BYTES_MAX ((size_t)32 << 10) /* of a connection, with its parameters */
 #define BODY_BYTES_MAX ((uint64_t)1 << 20)
 #define HEADER_TIMEOUT_NS (10 * NS_PER_SECOND) /* for a complete request */
@@ -79,6 +82,7 @@ struct query {
 	struct query *next;
 	enum query_kind kind;
 	enum query_state state;
+	bool is_tcp;
 	struct request request;
 	uint32_t id;
 	uint32_t first, last; /* slices */
@@ -107,7 +111,6 @@ struct http {
 	struct daemon daemons[LISTENERS_MAX];
 	struct client *clients;
 	struct query *queries; /* with a connection */
-	size_t query_count;
 	struct query store;
 	struct slices slices;
 	uint32_t stored; /* slices up to this one are in the store */
@@ -201,18 +204,36 @@ static int run_query(void *arg, int file, struct profile_job_result *result, str
 	}
 }
 
-static size_t running_jobs(const struct http *http)
+/* Of `places`, a query may have those that are not kept from it; `kept` is one kind of them. */
+static size_t places_for(const struct query *query, size_t places, size_t kept)
+{
+	const bool is_profile = query->kind == QUERY_PROFILE || query->kind == QUERY_RANGE;
+
+	return places - (is_profile ? kept : 0) - (query->is_tcp ? kept : 0);
+}
+
+/* Returns whether a query that is not counted yet may wait with the others. */
+static bool may_wait(const struct query *asking)
 {
 	size_t count = 0;
 
-	for (const struct query *query = http->queries; query; query = query->next)
+	for (const struct query *query = asking->http->queries; query; query = query->next)
+		count += query->state != STATE_NEW;
+	return count < places_for(asking, QUERIES_MAX, QUERIES_KEPT);
+}
+
+static bool may_start_job(const struct query *asking)
+{
+	size_t count = 0;
+
+	for (const struct query *query = asking->http->queries; query; query = query->next)
 		count += query->state == STATE_RUNNING;
-	return count;
+	return asking->kind == QUERY_STORE || count < places_for(asking, JOBS_MAX, JOBS_KEPT);
 }
 
 static void start_job(struct query *query)
 {
-	if (query->kind != QUERY_STORE && running_jobs(query->http) >= JOBS_MAX)
+	if (!may_start_job(query))
 		return;
 	query->state = STATE_RUNNING;
 	if (profile_job_start(&query->job, run_query, query))
@@ -749,48 +770,74 @@ static short hangup_of(struct MHD_Connection *connection)
 	return domain == AF_UNIX ? 0 : POLLRDHUP;
 }
 
-static bool is_granted(const struct query *query)
+static bool is_granted(const struct access *access, struct MHD_Connection *connection)
 {
-	const char *authorization = mhd.lookup_connection_value(query->connection, MHD_HEADER_KIND,
+	const char *authorization = mhd.lookup_connection_value(connection, MHD_HEADER_KIND,
 								MHD_HTTP_HEADER_AUTHORIZATION);
 	char *password = NULL;
-	char *user = mhd.basic_auth_get_username_password(query->connection, &password);
-	bool granted = access_is_granted(query->http->config->access, authorization, password);
+	char *user = mhd.basic_auth_get_username_password(connection, &password);
+	bool granted = access_is_granted(access, authorization, password);
 
 	mhd.free(user);
 	mhd.free(password);
 	return granted;
 }
 
-static enum MHD_Result handle_request(const struct daemon *daemon, struct query *query,
-				      const char *path, const char *method)
+static bool has_body(struct MHD_Connection *connection)
+{
+	const char *length = mhd.lookup_connection_value(connection, MHD_HEADER_KIND,
+							 MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return (length && strtoull(length, NULL, 10)) ||
+	       mhd.lookup_connection_value(connection, MHD_HEADER_KIND,
+					   MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
+/* Why a request is not answered; status 0: it is. */
+struct refusal {
+	unsigned int status;
+	const char *message;
+};
+
+/* Whatever a request sends later, a client without rights takes no place of others with it. */
+static struct refusal check_headers(const struct daemon *daemon, struct MHD_Connection *connection,
+				    const char *path, const char *method)
 {
 	bool is_get = !strcmp(method, MHD_HTTP_METHOD_GET), is_head = !strcmp(method, "HEAD");
 	bool is_symbol = !strcmp(path, "/debug/pprof/symbol");
-	const struct web_file *file = is_get || is_head ? web_page_find(path) : NULL;
-	struct http *http = query->http;
-	struct error error;
 
 	/* A browser may be led to believe that a page of another host comes from here. */
 	if (!http_listener_is_remote(daemon->listener) &&
-	    !request_is_to_loopback(host_of(query->connection)))
-		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
-				   "the request is to another host");
-	if (daemon->listener->is_tcp && !is_granted(query))
-		return queue_error(http, query->connection, MHD_HTTP_UNAUTHORIZED,
-				   "this needs the token: as a bearer token, or as the password of "
-				   "any user");
+	    !request_is_to_loopback(host_of(connection)))
+		return (struct refusal){MHD_HTTP_FORBIDDEN, "the request is to another host"};
+	if (daemon->listener->is_tcp && !is_granted(daemon->http->config->access, connection))
+		return (struct refusal){MHD_HTTP_UNAUTHORIZED,
+					"this needs the token: as a bearer token, or as the "
+					"password of any user"};
 	/* Other sites may link to the page, which has no data. */
+	if (!((is_get || is_head) && web_page_find(path)) &&
+	    request_is_of_other_site(
+		    mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site")))
+		return (struct refusal){MHD_HTTP_FORBIDDEN,
+					"the request is of a page of another site"};
+	if (!is_get && !is_head && !(is_symbol && !strcmp(method, MHD_HTTP_METHOD_POST)))
+		return (struct refusal){MHD_HTTP_METHOD_NOT_ALLOWED, "the method is not allowed"};
+	if (!is_symbol && has_body(connection))
+		return (struct refusal){MHD_HTTP_BAD_REQUEST, "the request has a body"};
+	return (struct refusal){0, NULL};
+}
+
+/* Its headers are checked. */
+static enum MHD_Result handle_request(struct query *query, const char *path, const char *method)
+{
+	bool is_head = !strcmp(method, "HEAD");
+	const struct web_file *file = web_page_find(path);
+	struct http *http = query->http;
+	struct error error;
+
 	if (file)
 		return queue_bytes(http, query->connection, MHD_HTTP_OK, file->text,
 				   strlen(file->text), file->type);
-	if (request_is_of_other_site(mhd.lookup_connection_value(query->connection, MHD_HEADER_KIND,
-								 "Sec-Fetch-Site")))
-		return queue_error(http, query->connection, MHD_HTTP_FORBIDDEN,
-				   "the request is of a page of another site");
-	if (!is_get && !is_head && !(is_symbol && !strcmp(method, MHD_HTTP_METHOD_POST)))
-		return queue_error(http, query->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "the method is not allowed");
 	query->kind = find_route(path);
 	if (query->kind == QUERY_NONE)
 		return answer_at_once(http, query->connection, path);
@@ -802,7 +849,7 @@ static enum MHD_Result handle_request(const struct daemon *daemon, struct query 
 	if (is_head)
 		return queue_bytes(http, query->connection, MHD_HTTP_OK, "", 0,
 				   content_type(query));
-	if (http->query_count > QUERIES_MAX) {
+	if (!may_wait(query)) {
 		http->metrics.requests_refused++;
 		return queue_error(http, query->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 				   "too many requests are being answered");
@@ -826,19 +873,23 @@ static struct client *client_of(struct MHD_Connection *connection)
 }
 
 static enum MHD_Result begin_request(const struct daemon *daemon, struct MHD_Connection *connection,
-				     void **context)
+				     const char *path, const char *method, void **context)
 {
+	const struct refusal refusal = check_headers(daemon, connection, path, method);
 	struct http *http = daemon->http;
-	struct query *query = calloc(1, sizeof(*query));
+	struct query *query;
 
+	if (refusal.status)
+		return queue_error(http, connection, refusal.status, refusal.message);
+	query = calloc(1, sizeof(*query));
 	if (!query)
 		return MHD_NO;
 	query->http = http;
 	query->connection = connection;
+	query->is_tcp = daemon->listener->is_tcp;
 	query->recorded.file = query->job.file = -1;
 	query->next = http->queries;
 	http->queries = query;
-	http->query_count++;
 	*context = query;
 	return MHD_YES;
 }
@@ -856,7 +907,7 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 	if (!client || !client->is_trusted)
 		return MHD_NO;
 	if (!query)
-		return begin_request(daemon, connection, context);
+		return begin_request(daemon, connection, path, method, context);
 	if (*size) {
 		query->body += *size;
 		*size = 0;
@@ -867,7 +918,7 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 		return queue_answer(query);
 	if (query->state != STATE_NEW)
 		return MHD_NO;
-	if (handle_request(daemon, query, path, method) == MHD_NO)
+	if (handle_request(query, path, method) == MHD_NO)
 		return MHD_NO;
 	/* A request that waits has its own bounds. */
 	if (query->state != STATE_NEW && query->state != STATE_ANSWERED)
@@ -888,7 +939,6 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 	for (next = &query->http->queries; *next != query; next = &(*next)->next)
 		;
 	*next = query->next;
-	query->http->query_count--;
 	clear_query(query);
 	free(query);
 	*context = NULL;
@@ -1085,7 +1135,7 @@ static int64_t next_time(const struct http *http, int64_t now)
 		if (query->state > STATE_NEW && query->state <= STATE_WAIT_REPLY)
 			next = MIN(next, query->until);
 		/* The request has come, or a job has ended, since its turn to start one. */
-		if (query->state == STATE_WAIT_JOB && running_jobs(http) < JOBS_MAX)
+		if (query->state == STATE_WAIT_JOB && may_start_job(query))
 			next = now;
 	}
 	for (const struct client *client = http->clients; client; client = client->next)

@@ -34,8 +34,8 @@
 #define MONOTONIC (1000 * SECOND)
 #define REAL (1700000040 * SECOND) /* a full minute */
 #define FAKE_PID 1
-#define QUERIES_MAX 64
-#define JOBS_MAX 4
+#define QUERIES_MAX 56 /* for profiles, at a Unix socket */
+#define JOBS_MAX 6
 #define TRIES 10000 /* of requests, until the server has seen that others have gone */
 #define SLICE_BYTES_MAX ((off_t)64 << 20)
 
