@@ -33,6 +33,10 @@
 /* Places that are kept from requests for profiles, and as many from requests over TCP. */
 #define QUERIES_KEPT 8u
 #define JOBS_KEPT 1u
+/* Of answers that wait for their clients, but for small ones. */
+#define ANSWERS_BYTES_MAX (UINT64_C(768) << 20)
+#define ANSWERS_BYTES_KEPT (UINT64_C(256) << 20) /* from clients over TCP */
+#define SMALL_ANSWER ((uint64_t)1 << 20)
 #define HEADER_BYTES_MAX ((size_t)32 << 10) /* of a connection, with its parameters */
 #define BODY_BYTES_MAX ((uint64_t)1 << 20)
 #define HEADER_TIMEOUT_NS (10 * NS_PER_SECOND) /* for a complete request */
@@ -91,6 +95,7 @@ struct query {
 	struct slice_file *slices; /* of the job; NULL: `recorded` */
 	size_t slice_count;
 	struct profile_job job;
+	uint64_t answer_bytes; /* in the file of the job */
 	unsigned int status; /* HTTP status of the answer; 0: not known yet */
 	char message[200]; /* of an error */
 	uint64_t body; /* bytes that were received */
@@ -249,13 +254,40 @@ static void collect_slices(struct query *query)
 		fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
+/* The answers are in memory until their clients have taken them. */
+static bool may_keep_answer(const struct query *answered)
+{
+	const uint64_t kept = answered->is_tcp ? ANSWERS_BYTES_KEPT : 0;
+	uint64_t bytes = answered->answer_bytes;
+
+	for (const struct query *query = answered->http->queries; query; query = query->next)
+		bytes += query != answered ? query->answer_bytes : 0;
+	return answered->answer_bytes <= SMALL_ANSWER || bytes <= ANSWERS_BYTES_MAX - kept;
+}
+
+static void end_successful_job(struct query *query)
+{
+	struct stat status;
+
+	query->answer_bytes = fstat(query->job.file, &status) ? 0 : (uint64_t)status.st_size;
+	if (may_keep_answer(query)) {
+		query->status = MHD_HTTP_OK;
+		query->state = STATE_ANSWERED;
+		return;
+	}
+	query->answer_bytes = 0;
+	profile_job_release(&query->job);
+	query->http->metrics.requests_refused++;
+	fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE,
+		   "other answers have to be read by their clients before");
+}
+
 static void end_job(struct query *query)
 {
 	const struct profile_job_result *result = query->job.result;
 
 	if (result->done && !result->err) {
-		query->status = MHD_HTTP_OK;
-		query->state = STATE_ANSWERED;
+		end_successful_job(query);
 		return;
 	}
 	fail_query(query,

@@ -317,6 +317,36 @@ static void waiting_queries_leave_places_to_others(void **state)
 		close(waiting[i]);
 }
 
+/* Returns once the answer has begun; the client takes no more of it. */
+static int ask_for_large(const char *listener, int status)
+{
+	int fd = ask_for(listener, LARGE);
+
+	assert_int_equal(read_beginning(fd), status);
+	return fd;
+}
+
+static void answers_that_wait_are_bounded(void **state)
+{
+	int waiting[3];
+
+	(void)state;
+	waiting[0] = ask_for_large("tcp", 200);
+	waiting[1] = ask_for_large("tcp", 200);
+	close(ask_for_large("tcp", 503));
+	assert_non_null(strstr(response, "other answers have to be read"));
+	assert_int_equal(get("tcp", "/api/profile"), 200);
+	waiting[2] = ask_for_large("unix", 200);
+	close(ask_for_large("unix", 503));
+	assert_int_equal(get("unix", "/api/profile"), 200);
+	/* The end of one makes room. */
+	close(waiting[2]);
+	assert_int_equal(get("unix", "/api/profile"), 200);
+	close(ask_for_large("unix", 200));
+	for (size_t i = 0; i < 2; i++)
+		close(waiting[i]);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -326,6 +356,7 @@ int main(void)
 		TEST(slow_bodies_take_no_place),
 		TEST(refused_requests_need_no_body),
 		TEST(waiting_queries_leave_places_to_others),
+		TEST(answers_that_wait_are_bounded),
 	};
 
 	return cmocka_run_group_tests_name("http_shares", tests, NULL, NULL);
