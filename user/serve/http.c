@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -126,6 +127,7 @@ struct http {
 	bool has_closed; /* connections since the last look at new ones */
 	bool again; /* the next slices may be stored already */
 	struct metrics metrics;
+	char host_name[HOST_NAME_MAX + 1]; /* of this machine */
 };
 
 /* Queries: what they wait for */
@@ -825,6 +827,26 @@ static bool has_body(struct MHD_Connection *connection)
 					   MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
+static bool has_tls(const struct daemon *daemon)
+{
+	return daemon->http->config->access->certificate &&
+	       http_listener_is_remote(daemon->listener);
+}
+
+/*
+ * A browser may be led to believe that a page of another host comes from here (DNS rebinding). Such
+ * a page has no certificate and no token for its own name.
+ */
+static bool is_host_served(const struct daemon *daemon, struct MHD_Connection *connection)
+{
+	const struct http *http = daemon->http;
+
+	if (!http_listener_is_remote(daemon->listener))
+		return request_is_to_loopback(host_of(connection));
+	return has_tls(daemon) || http->config->access->token ||
+	       request_is_to_machine(host_of(connection), http->host_name);
+}
+
 /* Why a request is not answered; status 0: it is. */
 struct refusal {
 	unsigned int status;
@@ -838,9 +860,7 @@ static struct refusal check_headers(const struct daemon *daemon, struct MHD_Conn
 	bool is_get = !strcmp(method, MHD_HTTP_METHOD_GET), is_head = !strcmp(method, "HEAD");
 	bool is_symbol = !strcmp(path, "/debug/pprof/symbol");
 
-	/* A browser may be led to believe that a page of another host comes from here. */
-	if (!http_listener_is_remote(daemon->listener) &&
-	    !request_is_to_loopback(host_of(connection)))
+	if (!is_host_served(daemon, connection))
 		return (struct refusal){MHD_HTTP_FORBIDDEN, "the request is to another host"};
 	if (daemon->listener->is_tcp && !is_granted(daemon->http->config->access, connection))
 		return (struct refusal){MHD_HTTP_UNAUTHORIZED,
@@ -977,12 +997,6 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
 }
 
 /* Connections */
-
-static bool has_tls(const struct daemon *daemon)
-{
-	return daemon->http->config->access->certificate &&
-	       http_listener_is_remote(daemon->listener);
-}
 
 /*
  * Makes the handshake fail for clients without a certificate of the authorities: libmicrohttpd asks
@@ -1374,6 +1388,9 @@ int http_run(const struct http_config *config, struct error *error)
 	if (!http)
 		return error_errno(error, ENOMEM, "can't serve");
 	http->config = config;
+	/* One that was cut has no end. */
+	if (gethostname(http->host_name, sizeof(http->host_name) - 1))
+		http->host_name[0] = '\0';
 	http->next_id = first_id(http);
 	http->again = config->restarts;
 	http->store = (struct query){

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "serve/request.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -332,18 +335,44 @@ int request_check(struct request *request, enum request_purpose purpose, struct 
 	return check_base(request, error);
 }
 
+/* Returns whether the first `length` bytes of `name` are the host of a request, but for its port.
+ */
+static bool is_host(const char *host, const char *name, size_t length)
+{
+	return !strncasecmp(host, name, length) && (!host[length] || host[length] == ':');
+}
+
 bool request_is_to_loopback(const char *host)
 {
 	static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
 	for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++) {
-		size_t length = strlen(loopback[i]);
-
-		if (!strncasecmp(host, loopback[i], length) &&
-		    (!host[length] || host[length] == ':'))
+		if (is_host(host, loopback[i], strlen(loopback[i])))
 			return true;
 	}
 	return false;
+}
+
+static bool is_address(const char *host)
+{
+	const bool is_ipv6 = *host == '[';
+	const size_t length = is_ipv6 ? strcspn(host, "]") : strcspn(host, ":");
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr address;
+
+	if (length >= sizeof(text) || (is_ipv6 && !host[length]))
+		return false;
+	snprintf(text, sizeof(text), "%.*s", (int)(length - is_ipv6), host + is_ipv6);
+	return is_host(host, host, length + is_ipv6) &&
+	       inet_pton(is_ipv6 ? AF_INET6 : AF_INET, text, &address) == 1;
+}
+
+bool request_is_to_machine(const char *host, const char *name)
+{
+	const size_t label = strcspn(name, ".");
+
+	return request_is_to_loopback(host) || is_address(host) ||
+	       (label && (is_host(host, name, strlen(name)) || is_host(host, name, label)));
 }
 
 bool request_is_of_other_site(const char *sec_fetch_site)

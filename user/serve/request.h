@@ -88,6 +88,12 @@ bool request_time(const char *text, int64_t *time_us);
 bool request_is_to_loopback(const char *host);
 
 /*
+ * Returns whether the host of a request is the loopback, an address, which no page of another name
+ * has, or the machine with this `name`: as a whole, or without its domain.
+ */
+bool request_is_to_machine(const char *host, const char *name);
+
+/*
  * Returns whether a browser sends the request for a page of another site, by its header
  * Sec-Fetch-Site (NULL: none): such a page can't read the answer, but would have profiles made.
  */

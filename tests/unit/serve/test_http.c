@@ -29,6 +29,7 @@
 #include "serve/protocol.h"
 
 #define SECOND INT64_C(1000000000)
+#define ADDRESS "192.0.2.1:7079" /* the host of requests */
 #define SERVER_IDS (UINT32_C(1) << 24)
 
 static struct access access_data;
@@ -187,7 +188,7 @@ static int read_response(int fd)
 
 static int get(const char *path)
 {
-	return read_response(send_request("any", "GET", path, "any.example"));
+	return read_response(send_request("any", "GET", path, ADDRESS));
 }
 
 static bool has_header(const char *line)
@@ -236,34 +237,34 @@ static void methods_are_limited(void **state)
 {
 	(void)state;
 	start(false);
-	assert_int_equal(read_response(send_request("any", "DELETE", "/healthz", "x")), 405);
+	assert_int_equal(read_response(send_request("any", "DELETE", "/healthz", ADDRESS)), 405);
 	assert_true(has_header("Allow: GET, HEAD"));
-	assert_int_equal(read_response(send_request("any", "POST", "/healthz", "x")), 405);
-	assert_int_equal(read_response(send_request("any", "POST", "/debug/pprof/symbol", "x")),
+	assert_int_equal(read_response(send_request("any", "POST", "/healthz", ADDRESS)), 405);
+	assert_int_equal(read_response(send_request("any", "POST", "/debug/pprof/symbol", ADDRESS)),
 			 200);
 	/* Nothing is recorded for the head alone. */
-	assert_int_equal(read_response(send_request("any", "HEAD", "/debug/pprof/profile", "x")),
-			 200);
+	assert_int_equal(
+		read_response(send_request("any", "HEAD", "/debug/pprof/profile", ADDRESS)), 200);
 	assert_string_equal(body, "");
 	assert_true(has_header("Content-Type: application/octet-stream"));
 	assert_int_equal(read_response(send_request("any", "HEAD",
-						    "/debug/pprof/profile?format=folded", "x")),
+						    "/debug/pprof/profile?format=folded", ADDRESS)),
 			 200);
 	assert_true(has_header("Content-Type: text/plain; charset=utf-8"));
-	assert_int_equal(read_response(send_request("any", "HEAD",
-						    "/debug/pprof/profile?format=speedscope", "x")),
+	assert_int_equal(read_response(send_request(
+				 "any", "HEAD", "/debug/pprof/profile?format=speedscope", ADDRESS)),
 			 200);
 	assert_true(has_header("Content-Type: application/json"));
 	assert_true(has_header("Content-Security-Policy: default-src 'none'; "
 			       "frame-ancestors 'self'"));
-	assert_int_equal(read_response(send_request("any", "HEAD",
-						    "/debug/pprof/profile?format=flamegraph", "x")),
+	assert_int_equal(read_response(send_request(
+				 "any", "HEAD", "/debug/pprof/profile?format=flamegraph", ADDRESS)),
 			 200);
 	assert_true(has_header("Content-Type: image/svg+xml"));
 	assert_non_null(strstr(response, "script-src 'unsafe-inline'"));
-	assert_int_equal(read_response(send_request("any", "HEAD", "/", "x")), 200);
+	assert_int_equal(read_response(send_request("any", "HEAD", "/", ADDRESS)), 200);
 	assert_string_equal(body, "");
-	assert_int_equal(read_response(send_request("any", "POST", "/", "x")), 405);
+	assert_int_equal(read_response(send_request("any", "POST", "/", ADDRESS)), 405);
 	expect_end(0);
 }
 
@@ -499,6 +500,34 @@ static void other_hosts_are_refused_on_the_loopback(void **state)
 	expect_end(0);
 }
 
+static int get_of_host(const char *host)
+{
+	return read_response(send_request("any", "GET", "/healthz", host));
+}
+
+/* With a token, which the page does not have, names are not checked. */
+static void other_hosts_are_refused_without_a_token(void **state)
+{
+	char name[HOST_NAME_MAX + 1] = "";
+
+	(void)state;
+	assert_int_equal(gethostname(name, sizeof(name) - 1), 0);
+	start(false);
+	assert_int_equal(get_of_host("evil.example"), 403);
+	assert_int_equal(get_of_host("192.0.2.1.evil.example"), 403);
+	assert_int_equal(get_of_host("192.0.2.1"), 200);
+	assert_int_equal(get_of_host("[2001:db8::1]:7079"), 200);
+	assert_int_equal(get_of_host("localhost"), 200);
+	assert_int_equal(get_of_host(name), 200);
+	expect_end(0);
+	access_data.token = strdup("a token of 16 or more");
+	start(false);
+	assert_int_equal(get_of_host("any.example\r\nAuthorization: Bearer a token of 16 or more"),
+			 200);
+	expect_end(0);
+	access_clear(&access_data);
+}
+
 static void invalid_parameters_are_refused(void **state)
 {
 	(void)state;
@@ -536,7 +565,7 @@ static void metrics_are_those_of_the_sampler(void **state)
 	(void)state;
 	start(false);
 	assert_int_equal(get("/none"), 404);
-	fd = send_request("any", "GET", "/metrics", "x");
+	fd = send_request("any", "GET", "/metrics", ADDRESS);
 	counters.id = expect_ask(ASK_COUNTERS).id;
 	/* The reply to another ask is not that of this one. */
 	reply(&(struct reply){.type = REPLY_CUT, .id = counters.id}, -1);
@@ -597,7 +626,7 @@ static void profiles_have_their_slices(void **state)
 
 	(void)state;
 	start(false);
-	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1", ADDRESS);
 	ask = expect_ask(ASK_CUT);
 	reply(&(struct reply){.type = REPLY_CUT, .id = ask.id, .slice = 5}, -1);
 	send_slice(5, true);
@@ -621,7 +650,7 @@ static void other_rates_are_recorded(void **state)
 
 	(void)state;
 	start(false);
-	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=2&hz=20", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=2&hz=20", ADDRESS);
 	ask = expect_ask(ASK_RECORD);
 	assert_int_equal(ask.rate, 20);
 	assert_int_equal(ask.seconds, 2);
@@ -630,17 +659,17 @@ static void other_rates_are_recorded(void **state)
 	assert_int_equal(read_response(fd), 200);
 	expect_samples(EXAMPLE_SAMPLES);
 	/* No more than the rate of the session. */
-	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1&hz=19", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1&hz=19", ADDRESS);
 	expect_ask(ASK_CUT);
 	close(fd);
-	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", ADDRESS);
 	recorded.id = expect_ask(ASK_RECORD).id;
 	recorded.err = -EAGAIN;
 	strcpy(recorded.error, "too many");
 	reply(&recorded, -1);
 	assert_int_equal(read_response(fd), 503);
 	assert_string_equal(body, "too many\n");
-	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", ADDRESS);
 	recorded.id = expect_ask(ASK_RECORD).id;
 	recorded.err = -EIO;
 	reply(&recorded, -1);
@@ -654,7 +683,7 @@ static void requests_end_with_the_recording(void **state)
 
 	(void)state;
 	start(false);
-	fd = send_request("any", "GET", "/debug/pprof/profile", "x");
+	fd = send_request("any", "GET", "/debug/pprof/profile", ADDRESS);
 	expect_ask(ASK_CUT);
 	reply(&(struct reply){.type = REPLY_END}, -1);
 	assert_int_equal(read_response(fd), 503);
@@ -684,7 +713,7 @@ static void slices_are_stored(void **state)
 	assert_int_equal(get("/api/services"), 200);
 	assert_non_null(strstr(body, "\"service\":\"app\",\"samples\":12"));
 	assert_int_equal(get("/api/targets"), 200);
-	assert_non_null(strstr(body, "any.example"));
+	assert_non_null(strstr(body, ADDRESS));
 	expect_end(0);
 }
 
@@ -713,7 +742,7 @@ static void early_request_is_answered(void **state)
 	(void)state;
 	config.store.window_s = 3600;
 	start_server(true);
-	fd = send_request("any", "GET", "/api/windows", "x");
+	fd = send_request("any", "GET", "/api/windows", ADDRESS);
 	reply(&(struct reply){.type = REPLY_READY}, -1);
 	assert_int_equal(read_response(fd), 200);
 	assert_string_equal(body, "[]\n");
@@ -765,6 +794,7 @@ int main(void)
 		TEST(other_machines_need_tls),
 		TEST(clients_need_certificates),
 		TEST(other_hosts_are_refused_on_the_loopback),
+		TEST(other_hosts_are_refused_without_a_token),
 		TEST(invalid_parameters_are_refused),
 		TEST(metrics_are_those_of_the_sampler),
 		TEST(profiles_have_their_slices),

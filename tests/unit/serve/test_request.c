@@ -313,6 +313,59 @@ static void hosts_of_the_loopback(void **state)
 	assert_false(request_is_to_loopback("example.org"));
 }
 
+static void hosts_of_the_machine(void **state)
+{
+	static const char *const own[] = {
+		"localhost:80",
+		"127.0.0.1",
+		"192.0.2.1",
+		"192.0.2.1:7079",
+		"[2001:db8::1]",
+		"[::]:7079",
+		"node",
+		"NODE:7079",
+		"node.example.org",
+		"node.example.org:7079",
+	};
+	static const char *const others[] = {
+		"",
+		":80",
+		".",
+		"evil.example",
+		"node.evil.example",
+		"node.example",
+		"node.example.org.x",
+		"nod",
+		"192.0.2",
+		"192.0.2.1.example",
+		"192.0.2.256",
+		"[192.0.2.1]",
+		"[2001:db8::1",
+		"2001:db8::1",
+		"[2001:db8::1]x",
+		"[]",
+		"[",
+		"[::1%eth0]",
+		"1111:1111:1111:1111:1111:1111:1111:1111:1111:1111:1111:1111",
+		"[1111:1111:1111:1111:1111:1111:1111:1111:1111:1111:1111:1111]",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		if (!request_is_to_machine(own[i], "node.example.org"))
+			fail_msg("'%s' is another host", own[i]);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (request_is_to_machine(others[i], "node.example.org"))
+			fail_msg("'%s' is the host", others[i]);
+	}
+	assert_true(request_is_to_machine("node:80", "node"));
+	assert_false(request_is_to_machine("node.example.org", "node"));
+	/* A machine without a name. */
+	assert_false(request_is_to_machine("", ""));
+	assert_false(request_is_to_machine("", ".org"));
+}
+
 static void pages_of_other_sites(void **state)
 {
 	(void)state;
@@ -338,6 +391,7 @@ int main(void)
 		cmocka_unit_test(parameters_are_those_of_the_path),
 		cmocka_unit_test(grouping_keeps_its_label),
 		cmocka_unit_test(hosts_of_the_loopback),
+		cmocka_unit_test(hosts_of_the_machine),
 		cmocka_unit_test(pages_of_other_sites),
 	};
 
