@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "lib/error.h"
+#include "lib/utf8.h"
 #include "record/counters.h"
 #include "session/netlink.h"
 
@@ -111,8 +112,11 @@ static int print_json(struct netlink *control, const struct netlink_module *modu
 	add_number(object, "rate_max", module->rate_max);
 	json_object_object_add(object, "sessions", sessions);
 	err = netlink_list(control, add_session, sessions, error);
-	if (!err)
-		puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY));
+	if (!err) {
+		utf8_print_json(stdout,
+				json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY));
+		putchar('\n');
+	}
 	json_object_put(object);
 	return err;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/utf8.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static size_t sequence_length(unsigned char first)
@@ -71,6 +72,24 @@ void utf8_print(FILE *out, const char *text)
 			fprintf(out, code_point < 0x100 ? "\\x%02x" : "\\u%04x", code_point);
 		} else {
 			fwrite(text, 1, length, out);
+		}
+	}
+}
+
+void utf8_print_json(FILE *out, const char *json)
+{
+	uint32_t code_point;
+	size_t length;
+
+	for (; *json; json += length) {
+		length = utf8_decode(json, &code_point);
+		if (!length) {
+			length = 1;
+			fputs("\\ufffd", out);
+		} else if (code_point >= 0x20 && is_control(code_point)) {
+			fprintf(out, "\\u%04" PRIx32, code_point);
+		} else {
+			fwrite(json, 1, length, out);
 		}
 	}
 }

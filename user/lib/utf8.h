@@ -25,7 +25,14 @@ bool utf8_valid(const char *text);
  */
 void utf8_print(FILE *out, const char *text);
 
-/* Replaces these by '?', in place: the string does not grow. */
+/*
+ * Prints a JSON text, whose strings have escapes below U+0020: so have they for the other
+ * characters of utf8_print(), which have a meaning for terminals. Invalid UTF-8 is printed as
+ * U+FFFD.
+ */
+void utf8_print_json(FILE *out, const char *json);
+
+/* Replaces the characters of utf8_print() by '?', in place: the string does not grow. */
 void utf8_sanitize(char *text);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/utf8.h"
 #include "pprof/profile.h"
 #include "report/frame_name.h"
 
@@ -27,7 +28,7 @@ static int print_string(const char *text, FILE *out)
 	if (string)
 		json = json_object_to_json_string_ext(string, JSON_C_TO_STRING_NOSLASHESCAPE);
 	if (json)
-		fputs(json, out);
+		utf8_print_json(out, json);
 	json_object_put(string);
 	return json ? 0 : -ENOMEM;
 }

@@ -13,6 +13,7 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/utf8.h"
 #include "pprof/labels.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
@@ -262,7 +263,7 @@ static int write_json(struct json_object *object, int file, struct error *error)
 
 	if (!out)
 		return -errno;
-	fputs(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN), out);
+	utf8_print_json(out, json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
 	fputc('\n', out);
 	return end_stream(out, error);
 }

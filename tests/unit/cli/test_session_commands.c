@@ -258,6 +258,10 @@ static void status_shows_json(void **state)
 					 module.sessions[i].stats[counters[j].number]);
 	}
 	json_object_put(object);
+	strcpy(module.sessions[0].owner_comm, "\xc2\x9b");
+	assert_int_equal(run_command(cmd_status, "status --json"), STATUS_OK);
+	assert_non_null(strstr(output, "\"owner_comm\":\"\\u009b\""));
+	assert_int_equal(output[strlen(output) - 1], '\n');
 	module.properties.sessions = 0;
 	assert_int_equal(run_command(cmd_status, "status --json"), STATUS_OK);
 	object = json_tokener_parse(output);

@@ -108,13 +108,19 @@ static bool should_be_hidden(uint32_t code_point)
 	       (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-static void printed(const char *text, char *result, size_t size)
+static void print_by(void (*print)(FILE *out, const char *text), const char *text, char *result,
+		     size_t size)
 {
 	FILE *out = fmemopen(result, size, "w");
 
 	assert_non_null(out);
-	utf8_print(out, text);
+	print(out, text);
 	fclose(out);
+}
+
+static void printed(const char *text, char *result, size_t size)
+{
+	print_by(utf8_print, text, result, size);
 }
 
 static void controls_are_hidden(void **state)
@@ -135,6 +141,24 @@ static void controls_are_hidden(void **state)
 	}
 }
 
+/* Those below are escaped in strings, and are space between these. */
+static void controls_in_json_are_escaped(void **state)
+{
+	char text[16], result[64], escaped[16];
+
+	(void)state;
+	for (uint32_t code_point = 1; code_point < 0x3000; code_point++) {
+		encode(code_point, shortest(code_point), text);
+		strcat(text, "z");
+		snprintf(escaped, sizeof(escaped), "\\u%04xz", code_point);
+		print_by(utf8_print_json, text, result, sizeof(result));
+		assert_string_equal(
+			result, code_point >= ' ' && should_be_hidden(code_point) ? escaped : text);
+	}
+	print_by(utf8_print_json, "a\xff\xc3\xa4\x80z\xc3", result, sizeof(result));
+	assert_string_equal(result, "a\\ufffd\xc3\xa4\\ufffdz\\ufffd");
+}
+
 static void invalid_bytes_are_hidden(void **state)
 {
 	char text[] = "a\xff\xc3\xa4\x80\xe2\x82z\xc3", result[64];
@@ -153,6 +177,7 @@ int main(void)
 		cmocka_unit_test(refuses_invalid_sequences),
 		cmocka_unit_test(validates_strings),
 		cmocka_unit_test(controls_are_hidden),
+		cmocka_unit_test(controls_in_json_are_escaped),
 		cmocka_unit_test(invalid_bytes_are_hidden),
 	};
 

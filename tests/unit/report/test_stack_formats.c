@@ -153,13 +153,15 @@ static void speedscope_has_the_stacks(void **state)
 
 static void speedscope_escapes_names(void **state)
 {
-	static const char name[] = "</script>\"\\\n\x1b\xe2\x80\xa8";
+	/* U+2028, U+009B and U+202E, which have a meaning for terminals. */
+	static const char name[] = "</script>\"\\\n\x1b\xe2\x80\xa8\xc2\x9b\xe2\x80\xae";
 	struct profile *profile = profile_of_name(name);
 	char *text = print(print_speedscope, profile, PROFILE_SAMPLES);
 	struct json_object *document = json_tokener_parse(text), *frame;
 
 	(void)state;
 	assert_non_null(strstr(text, "\"unit\":\"none\""));
+	assert_non_null(strstr(text, "\\n\\u001b\\u2028\\u009b\\u202e\""));
 	frame = json_object_array_get_idx(member(member(document, "shared"), "frames"), 0);
 	assert_string_equal(text_of(frame, "name"), name);
 	assert_string_equal(text_of(frame, "file"), "/src/app.c");

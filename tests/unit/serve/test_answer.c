@@ -429,6 +429,20 @@ static void services_have_their_time(void **state)
 	free(text);
 }
 
+static void answers_have_no_characters_for_terminals(void **state)
+{
+	int out = new_file();
+	char *text;
+
+	(void)state;
+	store(0, 1, false);
+	request.from_us = start_ns / 1000;
+	assert_int_equal(answer_targets(sandbox, &request, "\xc2\x9b\xe2\x80\xae", out, &error), 0);
+	text = content_of(out, NULL);
+	assert_non_null(strstr(text, "\"targets\":[\"\\u009b\\u202e\"]"));
+	free(text);
+}
+
 static void flame_graphs_are_compared_with_a_base(void **state)
 {
 	char *text;
@@ -545,6 +559,7 @@ int main(void)
 		TEST(slices_without_samples_make_no_window),
 		TEST(windows_have_times_and_sizes),
 		TEST(services_have_their_time),
+		TEST(answers_have_no_characters_for_terminals),
 		TEST(flame_graphs_are_compared_with_a_base),
 		TEST(flame_graph_needs_samples),
 		TEST(timeline_has_the_services),
