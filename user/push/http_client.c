@@ -51,6 +51,7 @@ struct http_client {
 	char detail[CURL_ERROR_SIZE];
 	char reply[HTTP_ANSWER_MAX + 1]; /* the beginning of the answer */
 	size_t reply_size;
+	bool is_reply_cut; /* it goes on */
 };
 
 static int load_library(struct library *library, struct error *error)
@@ -301,6 +302,7 @@ static int copy_pems(struct http_client *client, struct error *error)
 	return MIN(client->key, 0);
 }
 
+/* Ends the transfer of an answer that has no end, or none that is of use. */
 static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
 {
 	struct http_client *client = arg;
@@ -309,7 +311,8 @@ static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
 	memcpy(client->reply + client->reply_size, bytes, kept);
 	client->reply_size += kept;
 	client->reply[client->reply_size] = '\0';
-	return size * count;
+	client->is_reply_cut = kept < size * count;
+	return kept;
 }
 
 /*
@@ -444,6 +447,7 @@ static CURLcode perform(struct http_client *client, const char *url,
 	if (request->encoding)
 		snprintf(encoding, sizeof(encoding), "Content-Encoding: %s", request->encoding);
 	client->reply_size = 0;
+	client->is_reply_cut = false;
 	client->reply[0] = client->detail[0] = '\0';
 	if (!code)
 		code = library->easy_setopt(curl, CURLOPT_HTTPHEADER, &first);
@@ -519,6 +523,9 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 		return HTTP_UNAVAILABLE;
 	}
 	code = perform(client, url, request);
+	/* The status was before the answer. */
+	if (code == CURLE_WRITE_ERROR && client->is_reply_cut)
+		code = CURLE_OK;
 	if (code) {
 		const char *detail =
 			client->detail[0] ? client->detail : client->library.easy_strerror(code);

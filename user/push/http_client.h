@@ -51,8 +51,9 @@ struct http_client *http_client_new(const struct http_options *options, struct e
 void http_client_free(struct http_client *client);
 
 /*
- * Sends a request. Redirections are not followed. Sets `error` unless the request is accepted: with
- * the reason in the answer, unless that is a message of protobuf.
+ * Sends a request, and reads at most HTTP_ANSWER_MAX bytes of the answer: its status counts,
+ * whatever is behind them. Redirections are not followed. Sets `error` unless the request is
+ * accepted: with the reason in the answer, unless that is a message of protobuf.
  */
 enum http_result http_client_post(struct http_client *client, const struct http_request *request,
 				  struct error *error);

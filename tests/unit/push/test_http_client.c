@@ -39,6 +39,7 @@ static struct {
 	curl_off_t to_send, sent;
 	/* What happened. */
 	unsigned int opened, closed, handles, setopts, appends, performed;
+	size_t reply_taken;
 	struct {
 		CURLoption option;
 		long number;
@@ -145,9 +146,10 @@ static bool is_aborted(void)
 	return progress(pointer_of(CURLOPT_XFERINFODATA), 0, 0, curl.to_send, curl.sent) != 0;
 }
 
-static void give_reply(void)
+/* As libcurl, it ends with the first part that was not taken completely. */
+static CURLcode give_reply(void)
 {
-	size_t length = curl.reply ? strlen(curl.reply) : 0, part;
+	size_t length = curl.reply ? strlen(curl.reply) : 0, part, taken;
 	write_fn *take;
 	char *bytes;
 
@@ -155,11 +157,14 @@ static void give_reply(void)
 	for (size_t at = 0; at < length; at += part) {
 		part = length - at < curl.reply_part ? length - at : curl.reply_part;
 		bytes = strndup(curl.reply + at, part);
-		assert_int_equal(take(bytes, curl.reply_unit, part / curl.reply_unit,
-				      pointer_of(CURLOPT_WRITEDATA)),
-				 part);
+		taken = take(bytes, curl.reply_unit, part / curl.reply_unit,
+			     pointer_of(CURLOPT_WRITEDATA));
 		free(bytes);
+		curl.reply_taken += taken;
+		if (taken != part)
+			return CURLE_WRITE_ERROR;
 	}
+	return CURLE_OK;
 }
 
 static CURLcode fake_perform(CURL *handle)
@@ -178,9 +183,7 @@ static CURLcode fake_perform(CURL *handle)
 		strcpy(pointer_of(CURLOPT_ERRORBUFFER), curl.detail);
 	if (is_aborted())
 		return CURLE_ABORTED_BY_CALLBACK;
-	if (!curl.result)
-		give_reply();
-	return curl.result;
+	return curl.result ? curl.result : give_reply();
 }
 
 static CURLcode fake_getinfo(CURL *handle, CURLINFO info, ...)
@@ -875,6 +878,30 @@ static void long_reasons_lose_their_middle(void **state)
 	free_client(client);
 }
 
+static void answer_without_end_is_given_up(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+	static char reply[4 * HTTP_ANSWER_MAX + 1];
+
+	(void)state;
+	memset(reply, 'x', sizeof(reply) - 1);
+	curl.reply = reply;
+	curl.reply_part = 1000;
+	curl.status = 200;
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	assert_int_equal(curl.reply_taken, HTTP_ANSWER_MAX);
+	curl.status = 413;
+	assert_int_equal(post(client), HTTP_REFUSED);
+	curl.status = 503;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	/* No other error is hidden, also not after such an answer. */
+	curl.status = 200;
+	curl.result = CURLE_WRITE_ERROR;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_string_equal(error.text, URL "/push: code 23");
+	free_client(client);
+}
+
 static void reasons_are_messages_of_json(void **state)
 {
 	struct http_client *client = new_client(&(struct http_options){.url = URL});
@@ -983,6 +1010,7 @@ int main(void)
 		TEST(errors_can_refuse),
 		TEST(statuses_have_results),
 		TEST(long_reasons_lose_their_middle),
+		TEST(answer_without_end_is_given_up),
 		TEST(reasons_are_messages_of_json),
 		TEST(failed_requests_are_repeated),
 		TEST(unsent_requests_are_stopped),
