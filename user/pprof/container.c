@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "pprof/container.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +9,21 @@
 #define HEX_DIGITS "0123456789abcdef"
 #define RUNTIME_ID_LENGTH 64
 #define POD_UID_LENGTH 36
+#define UID_DIGITS_MAX 10
+#define USER_PREFIX_SIZE 32
 #define POD_HASH_LENGTH                                                                            \
 	32 /* static pods, which the kubelet reads from files, have a hash as uid                  \
 	    */
 
 /* Kinds of owners that a part of a path can name, in order of preference. */
 enum owner { OWNER_NONE, OWNER_UNIT, OWNER_POD, OWNER_CONTAINER };
+
+/* What a path has named so far. */
+struct search {
+	enum owner owner;
+	char *id; /* CONTAINER_ID_SIZE */
+	char user[USER_PREFIX_SIZE]; /* prefix of names in the groups of a user, or "" */
+};
 
 static bool has_prefix(const char *text, const char *prefix)
 {
@@ -193,25 +203,56 @@ static enum owner find_owner(const char *name, const char *parent, char id[CONTA
 	return find_unit(name, id) ? OWNER_UNIT : OWNER_NONE;
 }
 
+/*
+ * user@UID.service in user-UID.slice: systemd gives the groups below to this user, who may name
+ * them as any unit or container.
+ */
+static bool find_user(const char *name, const char *parent, char user[USER_PREFIX_SIZE])
+{
+	const char *uid = name + strlen("user@");
+	size_t digits;
+	char slice[USER_PREFIX_SIZE];
+
+	if (!has_prefix(name, "user@"))
+		return false;
+	digits = strspn(uid, "0123456789");
+	if (!digits || digits > UID_DIGITS_MAX || strcmp(uid + digits, ".service"))
+		return false;
+	snprintf(user, USER_PREFIX_SIZE, "user-%.*s/", (int)digits, uid);
+	snprintf(slice, sizeof(slice), "user-%.*s.slice", (int)digits, uid);
+	return !strcmp(parent, slice);
+}
+
+static void add_name(struct search *search, const char *name, const char *parent)
+{
+	char found[CONTAINER_ID_SIZE], user[USER_PREFIX_SIZE];
+	enum owner owner = find_owner(name, parent, found);
+
+	/* Of units, the outermost: others are in groups that it was given. */
+	if (owner == OWNER_NONE || owner < search->owner ||
+	    (owner == OWNER_UNIT && search->owner == OWNER_UNIT))
+		return;
+	search->owner = owner;
+	snprintf(search->id, CONTAINER_ID_SIZE, "%s%.*s", search->user, NAME_MAX, found);
+	/* The first unit below it counts. */
+	if (owner == OWNER_UNIT && !*search->user && find_user(name, parent, user)) {
+		search->owner = OWNER_NONE;
+		memcpy(search->user, user, sizeof(user));
+	}
+}
+
 void container_id(const char *path, char id[CONTAINER_ID_SIZE])
 {
 	char names[2][CONTAINER_ID_SIZE] = {"", ""}; /* this part of the path, and its parent */
-	char found[CONTAINER_ID_SIZE];
-	enum owner best = OWNER_NONE;
+	struct search search = {.id = id};
 	size_t length;
 
 	*id = '\0';
 	for (int i = 0; *path; i = !i, path += length) {
-		enum owner owner;
-
 		path += strspn(path, "/");
 		length = strcspn(path, "/");
 		/* Directories have shorter names. */
-		copy_id(names[i], path, length < CONTAINER_ID_SIZE ? length : 0);
-		owner = find_owner(names[i], names[!i], found);
-		if (owner != OWNER_NONE && owner >= best) {
-			best = owner;
-			copy_id(id, found, strlen(found));
-		}
+		copy_id(names[i], path, length <= NAME_MAX ? length : 0);
+		add_name(&search, names[i], names[!i]);
 	}
 }

@@ -2,6 +2,8 @@
 /* The container of a control group, by its path. */
 #include "unit.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@
 #define UID_OF_SYSTEMD "3d274242_8ee0_11e9_a8a6_1e68d864ef1a"
 #define HASH "5a0d5ceddf6c44c1928d367a815d890f"
 #define USER "/user.slice/user-1000.slice/user@1000.service"
+#define OWN "user-1000/" /* what is in the groups of the user */
 #define POD                                                                                        \
 	"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_OF_SYSTEMD ".slice"
 
@@ -41,24 +44,24 @@ static void containers_of_engines_have_ids(void **state)
 		/* Docker, with and without systemd, rootless, and below another group. */
 		{"/docker/" ID, ID},
 		{"/system.slice/docker-" ID ".scope", ID},
-		{USER "/user.slice/docker-" ID ".scope", ID},
+		{USER "/user.slice/docker-" ID ".scope", OWN ID},
 		{"/ecs/classic/" HASH "/" ID, ID},
 		{"/ecstasks.slice/ecstasks-" HASH ".slice/docker-" ID ".scope", ID},
 		{"/" ID, ID},
 		/* containerd, by nerdctl and ctr. */
 		{"/system.slice/nerdctl-" ID ".scope", ID},
-		{USER "/user.slice/nerdctl-" ID ".scope", ID},
+		{USER "/user.slice/nerdctl-" ID ".scope", OWN ID},
 		{"/default/" ID, ID},
 		/* Podman: by systemd, with its own groups below, in a pod, in a unit, and without.
 		 */
 		{"/machine.slice/libpod-" ID ".scope", ID},
 		{"/machine.slice/libpod-" ID ".scope/container", ID},
-		{USER "/user.slice/libpod-" ID ".scope/container", ID},
+		{USER "/user.slice/libpod-" ID ".scope/container", OWN ID},
 		{USER "/user.slice/user-libpod_pod_" OTHER ".slice/libpod-" ID ".scope/container",
-		 ID},
+		 OWN ID},
 		{"/machine.slice/machine-libpod_pod_" OTHER ".slice/libpod-" ID ".scope", ID},
 		{"/system.slice/nginx.service/libpod-payload-" ID, ID},
-		{USER "/app.slice/app-web.slice/web@8000.service/libpod-payload-" ID, ID},
+		{USER "/app.slice/app-web.slice/web@8000.service/libpod-payload-" ID, OWN ID},
 		{"/libpod_parent/libpod-" ID, ID},
 		{"/libpod_parent/" OTHER "/libpod-" ID, ID},
 		/* Kubernetes: containerd, CRI-O and docker, by systemd and without. */
@@ -166,13 +169,13 @@ static void units_without_container_have_names(void **state)
 		 "postgresql@15-main.service"},
 		{"/user.slice/user-0.slice/session-3.scope", "session-3.scope"},
 		{USER, "user@1000.service"},
-		{USER "/init.scope", "init.scope"},
+		{USER "/init.scope", OWN "init.scope"},
 		{USER "/app.slice/app-gnome-org.gnome.Terminal-2711.scope",
-		 "app-gnome-org.gnome.Terminal-2711.scope"},
+		 OWN "app-gnome-org.gnome.Terminal-2711.scope"},
 		{USER "/app.slice/app-dbus\\x2d:1.2\\x2dorg.a11y.slice/at-spi@0.service",
-		 "at-spi@0.service"},
+		 OWN "at-spi@0.service"},
 		{USER "/app.slice/snap.firefox.firefox-" UID ".scope",
-		 "snap.firefox.firefox-" UID ".scope"},
+		 OWN "snap.firefox.firefox-" UID ".scope"},
 		/* The escaping of systemctl, which expects the name in this form. */
 		{"/system.slice/dev-disk-by\\x2duuid-1.swap", "dev-disk-by\\x2duuid-1.swap"},
 		{"/system.slice/home.mount", "home.mount"},
@@ -186,6 +189,52 @@ static void units_without_container_have_names(void **state)
 
 	(void)state;
 	CHECK(examples);
+}
+
+/* A user may make any groups below user@UID.service, and a service below its own. */
+static void names_of_others_are_not_forged(void **state)
+{
+	static const struct example examples[] = {
+		{USER "/nginx.service", OWN "nginx.service"},
+		{USER "/nginx.service/ssh.service", OWN "nginx.service"},
+		{USER "/docker-" ID ".scope", OWN ID},
+		{USER "/docker/" OTHER "/docker/" ID, OWN ID},
+		{USER POD, OWN UID},
+		{USER POD "/cri-containerd-" ID ".scope", OWN ID},
+		{USER "/lxc.payload.web", OWN "web"},
+		{USER "/machine-debian.scope", OWN "debian"},
+		{USER "/user.slice/user-0.slice/user@0.service/nginx.service",
+		 OWN "user@0.service"},
+		{USER "/user-1.slice/user@1.service/docker-" ID ".scope", OWN ID},
+		{USER "/app.slice", "user@1000.service"},
+		{"/system.slice/web.service/nginx.service", "web.service"},
+		{"/user.slice/user-1000.slice/session-3.scope/nginx.service", "session-3.scope"},
+		/* Not of systemd. */
+		{"/user@1000.service/nginx.service", "user@1000.service"},
+		{"/user-1.slice/user@1000.service/nginx.service", "user@1000.service"},
+		{"/user-.slice/user@.service/nginx.service", "user@.service"},
+		{"/user-1x.slice/user@1x.service/nginx.service", "user@1x.service"},
+		/* What a container has in it is the container's. */
+		{"/lxc.payload.web" USER "/nginx.service", "web"},
+		{"/docker/" OTHER USER "/docker-" ID ".scope", ID},
+	};
+
+	(void)state;
+	CHECK(examples);
+}
+
+static void longest_names_have_their_prefix(void **state)
+{
+	char path[1024], id[CONTAINER_ID_SIZE], name[256], wanted[CONTAINER_ID_SIZE];
+
+	(void)state;
+	memset(name, 'x', sizeof(name) - 1);
+	strcpy(name + sizeof(name) - 1 - strlen(".service"), ".service");
+	snprintf(path, sizeof(path), "/user.slice/user-4294967295.slice/user@4294967295.service/%s",
+		 name);
+	snprintf(wanted, sizeof(wanted), "user-4294967295/%s", name);
+	container_id(path, id);
+	assert_string_equal(id, wanted);
 }
 
 static void other_paths_have_no_id(void **state)
@@ -243,12 +292,12 @@ static void too_long_names_are_ignored(void **state)
 	char *name = path + 1;
 
 	(void)state;
-	for (size_t length = CONTAINER_ID_SIZE - 2; length <= CONTAINER_ID_SIZE + 1; length++) {
+	for (size_t length = NAME_MAX - 1; length <= NAME_MAX + 2; length++) {
 		path[0] = '/';
 		memset(name, 'a', length);
 		strcpy(name + length - strlen(suffix), suffix);
 		container_id(path, id);
-		assert_string_equal(id, length < CONTAINER_ID_SIZE ? name : "");
+		assert_string_equal(id, length <= NAME_MAX ? name : "");
 		/* The rest of the path is parsed all the same. */
 		strcat(path, "/docker-" ID ".scope");
 		container_id(path, id);
@@ -298,6 +347,8 @@ int main(void)
 		cmocka_unit_test(monitors_are_not_in_the_container),
 		cmocka_unit_test(pods_without_container_have_uids),
 		cmocka_unit_test(units_without_container_have_names),
+		cmocka_unit_test(names_of_others_are_not_forged),
+		cmocka_unit_test(longest_names_have_their_prefix),
 		cmocka_unit_test(other_paths_have_no_id),
 		cmocka_unit_test(invalid_escapes_are_kept),
 		cmocka_unit_test(too_long_names_are_ignored),
