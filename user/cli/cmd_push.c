@@ -27,6 +27,7 @@
 
 #define POLL_S 2 /* between two looks at the store */
 #define PAUSE_MAX_S 120 /* between two tries while the server is away */
+#define REMINDER_NS (3600 * NS_PER_SECOND)
 #define SPREAD_DEFAULT_S 30u
 #define SPREAD_MAX_S 3600u
 #define SAMPLES_MAX 10000000u
@@ -396,6 +397,30 @@ static int64_t own_part(uint32_t random, int64_t whole)
 	return (int64_t)((__int128)whole * random >> 32);
 }
 
+/* What was printed last; "": nothing since profiles were accepted. */
+struct problem {
+	struct error printed;
+	int64_t since_ns, printed_ns; /* CLOCK_MONOTONIC */
+};
+
+/* Prints a problem when it changes, and every hour. */
+static void print_problem(struct problem *problem, const struct error *error)
+{
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (strcmp(error->text, problem->printed.text)) {
+		fprintf(stderr, "stackbeat push: %s\n", error->text);
+		problem->since_ns = now;
+	} else if (now - problem->printed_ns >= REMINDER_NS) {
+		fprintf(stderr, "stackbeat push: for %" PRId64 " minutes: %s\n",
+			(now - problem->since_ns) / (60 * NS_PER_SECOND), error->text);
+	} else {
+		return;
+	}
+	problem->printed = *error;
+	problem->printed_ns = now;
+}
+
 /*
  * Pushes until a signal comes. Messages are printed when they change. Machines whose windows end at
  * the same time, and whose server comes back at the same time, send at different ones.
@@ -404,7 +429,8 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 			 struct push_state *state, struct push_store_counts *counts)
 {
 	struct push_options options = arguments->push;
-	struct error error = {""}, printed = {""};
+	struct problem problem = {.printed = {""}};
+	struct error error = {""};
 	bool was_away = false;
 	uint32_t random = 0;
 	time_t pause = 0;
@@ -420,15 +446,13 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 			break;
 		if (result == HTTP_NONE)
 			continue;
-		if (result != HTTP_ACCEPTED && strcmp(error.text, printed.text)) {
-			fprintf(stderr, "stackbeat push: %s\n", error.text);
-			printed = error;
-		}
+		if (result != HTTP_ACCEPTED)
+			print_problem(&problem, &error);
 		if (result != HTTP_UNAVAILABLE && was_away && !arguments->quiet)
 			fputs("stackbeat push: the server accepts profiles again\n", stderr);
 		was_away = result == HTTP_UNAVAILABLE;
 		if (result == HTTP_ACCEPTED)
-			printed.text[0] = '\0';
+			problem.printed.text[0] = '\0';
 		pause = result == HTTP_UNAVAILABLE ? MIN(2 * pause + 1, PAUSE_MAX_S) : 0;
 	} while (!wait_seconds(pause ? pause - own_part(random, pause / 2) : POLL_S));
 }

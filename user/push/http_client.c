@@ -424,9 +424,14 @@ enum http_result http_result_of_status(long status)
 	case 407: /* Proxy Authentication Required */
 	case 408: /* Request Timeout */
 	case 429: /* Too Many Requests */
+	case 502: /* Bad Gateway */
+	case 503: /* Service Unavailable */
+	case 504: /* Gateway Timeout */
 		return HTTP_UNAVAILABLE;
 	}
-	return status >= 400 && status < 500 ? HTTP_REFUSED : HTTP_UNAVAILABLE;
+	if (status >= 500)
+		return HTTP_FAILED;
+	return status >= 400 ? HTTP_REFUSED : HTTP_UNAVAILABLE;
 }
 
 /* Sends with additional headers. */
@@ -536,8 +541,7 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	}
 	client->library.easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
 	result = http_result_of_status(status);
-	if (request->errors_refuse && status >= 500 && status != 502 && status != 503 &&
-	    status != 504)
+	if (request->errors_refuse && result == HTTP_FAILED)
 		result = HTTP_REFUSED;
 	if (result != HTTP_ACCEPTED) {
 		error_set(error, EIO, "%s: status %ld", url, status);

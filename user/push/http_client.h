@@ -25,6 +25,7 @@ struct http_options {
 enum http_result {
 	HTTP_ACCEPTED,
 	HTTP_UNAVAILABLE, /* no answer, or one that says to try again, or to authenticate */
+	HTTP_FAILED, /* an error within the server, which may be due to this request */
 	HTTP_REFUSED, /* the server will never accept this request */
 	HTTP_NONE, /* there was nothing to request yet */
 };

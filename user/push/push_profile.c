@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -20,6 +21,12 @@
 
 /* The end of a gzip file has the size of the data modulo 2^32 (RFC 1952). */
 #define GZIP_SIZE_BYTES 4
+/* So often and so long, a request is tried again before others are tried. */
+#define FAILURES_MAX 5u
+#define FAILING_NS (60 * NS_PER_SECOND)
+/* Without another request that could be tried, those of the same window that were accepted count.
+ */
+#define FAILING_LONG_NS (600 * NS_PER_SECOND)
 /* Halved until the profile is small enough. */
 #define REDUCED_SAMPLES_MIN 2u
 
@@ -194,6 +201,49 @@ static enum http_result push_service(struct http_client *client, const struct pu
 	return result;
 }
 
+/* Returns whether a request has failed so often that it may be to blame. */
+static bool fails_again(struct push_counts *counts)
+{
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (!counts->failures++)
+		counts->failing_since_ns = now;
+	return counts->failures >= FAILURES_MAX && now - counts->failing_since_ns >= FAILING_NS;
+}
+
+/* Returns whether requests that fail to the end of a window are to blame, `first` of them. */
+static bool fails_alone(const struct push_counts *counts, size_t first)
+{
+	return first && now_ns(CLOCK_MONOTONIC) - counts->failing_since_ns >= FAILING_LONG_NS;
+}
+
+/*
+ * Pushes the service *next and sets *next to the one behind it. If the server fails, again and
+ * again, it pushes those behind it until one is accepted, and the ones before it are refused.
+ */
+static enum http_result push_next(struct http_client *client, const struct push_options *options,
+				  const struct profile *profile, const struct services *services,
+				  size_t *next, struct push_counts *counts, struct error *error)
+{
+	const size_t first = *next;
+	struct error reason, *into = error;
+	enum http_result result;
+
+	do {
+		result = push_service(client, options, profile, &services->items[(*next)++], counts,
+				      into);
+		if (result == HTTP_FAILED && into == error && !fails_again(counts))
+			return HTTP_UNAVAILABLE;
+		/* The message is that of the first one. */
+		into = &reason;
+	} while (result == HTTP_FAILED && *next < services->count);
+	if (result == HTTP_UNAVAILABLE || (result == HTTP_FAILED && !fails_alone(counts, first)))
+		return HTTP_UNAVAILABLE;
+	counts->failures = 0;
+	counts->refused += *next - first - (result != HTTP_FAILED);
+	return *next - first > 1 || result == HTTP_FAILED ? HTTP_REFUSED : result;
+}
+
 enum http_result push_profile(struct http_client *client, const struct push_options *options,
 			      const struct profile *profile, size_t *done,
 			      struct push_counts *counts, struct error *error)
@@ -206,16 +256,15 @@ enum http_result push_profile(struct http_client *client, const struct push_opti
 		result = HTTP_UNAVAILABLE;
 	}
 	services_sort(&services);
-	for (; result != HTTP_UNAVAILABLE && *done < services.count; (*done)++) {
-		enum http_result one = push_service(client, options, profile,
-						    &services.items[*done], counts, error);
+	while (result != HTTP_UNAVAILABLE && *done < services.count) {
+		size_t next = *done;
+		enum http_result one =
+			push_next(client, options, profile, &services, &next, counts, error);
 
-		if (one == HTTP_UNAVAILABLE) {
+		if (one != HTTP_ACCEPTED)
 			result = one;
-			break;
-		}
-		if (one == HTTP_REFUSED)
-			result = one;
+		if (one != HTTP_UNAVAILABLE)
+			*done = next;
 	}
 	services_clear(&services);
 	return result;

@@ -34,12 +34,17 @@ struct push_counts {
 	uint64_t samples; /* in them: the value of the first value type */
 	uint64_t merged; /* entries of profiles that were merged for the limits */
 	uint64_t refused; /* requests that the server refused */
+	/* Private: of the request that fails while others may not. */
+	unsigned int failures; /* one after another */
+	int64_t failing_since_ns; /* CLOCK_MONOTONIC */
 };
 
 /*
  * Pushes the services of a profile that come after the first *done ones, and counts *done up:
  * called again after HTTP_UNAVAILABLE, it goes on where it stopped. Services that the server
- * refuses are counted and left out; `error` has the last reason. Returns HTTP_ACCEPTED if all were
+ * refuses are counted and left out; `error` has the last reason. So are those for which the server
+ * has failed (HTTP_FAILED) several times, if it accepts other services: a service that the server
+ * can't take, for whatever reason, does not hold up all. Returns HTTP_ACCEPTED if all were
  * accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a message: also for a lack
  * of memory.
  */

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "command.h"
 #include "lib/clock.h"
@@ -37,6 +38,7 @@ static struct {
 	struct push_counts counts; /* of each profile */
 	size_t waits; /* in which no signal comes */
 	bool is_interrupted; /* each wait, first, by another signal */
+	time_t wait_s; /* what each wait takes by the clock */
 	int stop; /* a signal that is pending after the first result */
 	int last_signal; /* of the last wait; 0: SIGTERM */
 	uint32_t random;
@@ -87,6 +89,16 @@ int gethostname(char *name, size_t size)
 	return 0;
 }
 
+static time_t waited_s;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	const int err = (int)syscall(SYS_clock_gettime, clock, time);
+
+	time->tv_sec += waited_s;
+	return err;
+}
+
 int sigpending(sigset_t *set)
 {
 	sigemptyset(set);
@@ -110,6 +122,7 @@ int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
 	}
 	assert_true(done.waits < WAITS_MAX);
 	done.seconds[done.waits++] = timeout->tv_sec;
+	waited_s += fake.wait_s;
 	errno = EAGAIN;
 	if (done.waits <= fake.waits)
 		return -1;
@@ -273,7 +286,7 @@ static void options_have_defaults(void **state)
 	char label[128];
 
 	(void)state;
-	fake.counts = (struct push_counts){2, 30, 4, 5};
+	fake.counts = (struct push_counts){.requests = 2, .samples = 30, .merged = 4, .refused = 5};
 	assert_int_equal(push("", "ab"), STATUS_OK);
 	assert_string_equal(messages, "stackbeat push: 60 samples in 4 profiles, 10 refused, 8 "
 				      "stacks merged\n");
@@ -292,7 +305,7 @@ static void options_have_defaults(void **state)
 	assert_int_equal(done.confinements, 1);
 	assert_int_equal(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
 	/* One of each. */
-	fake.counts = (struct push_counts){1, 1, 1, 1};
+	fake.counts = (struct push_counts){.requests = 1, .samples = 1, .merged = 1, .refused = 1};
 	assert_int_equal(push("", "a"), STATUS_OK);
 	assert_string_equal(messages,
 			    "stackbeat push: 1 sample in 1 profile, 1 refused, 1 stack merged\n");
@@ -663,6 +676,27 @@ static void server_that_is_away_is_tried_again(void **state)
 	assert_int_equal(done.waits, 0);
 }
 
+/* Nobody may have seen the first message. */
+static void waiting_is_said_again(void **state)
+{
+	char words[256];
+
+	(void)state;
+	fake.euid = 1000;
+	fake.waits = 5;
+	fake.wait_s = 1800;
+	for (size_t i = 0; i < 6; i++) {
+		fake.results[i] = HTTP_UNAVAILABLE;
+		fake.reasons[i] = i < 5 ? "away" : "slow";
+	}
+	snprintf(words, sizeof(words), "-q --store %s ", sandbox);
+	assert_int_equal(push(words, ""), STATUS_OK);
+	assert_string_equal(messages, "stackbeat push: away\n"
+				      "stackbeat push: for 60 minutes: away\n"
+				      "stackbeat push: for 120 minutes: away\n"
+				      "stackbeat push: slow\n");
+}
+
 static void errors_end_it_before_pushing(void **state)
 {
 	int *const errors[] = {&fake.client_err, &fake.open_err, &fake.write_err};
@@ -704,6 +738,7 @@ int main(void)
 		TEST(times_are_spread),
 		TEST(waiting_is_no_answer),
 		TEST(server_that_is_away_is_tried_again),
+		TEST(waiting_is_said_again),
 		TEST(errors_end_it_before_pushing),
 	};
 

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "failing_malloc.h"
@@ -23,7 +24,7 @@
 #include "pprof/service.h"
 #include "sample_profile.h"
 
-#define REQUESTS_MAX 8
+#define REQUESTS_MAX 16
 #define STACKS 8u
 #define REASON "not today"
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -75,6 +76,15 @@ const void *http_client_answer(const struct http_client *got, size_t *size, bool
 	*is_protobuf = answer_is_protobuf;
 	*size = strlen(answer);
 	return answer;
+}
+
+static time_t seconds; /* of the clock */
+
+HIDDEN int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	*time = (struct timespec){.tv_sec = seconds};
+	return 0;
 }
 
 /* System calls that fail, and files that end where their mapping does. */
@@ -156,7 +166,9 @@ static int set_up(void **state)
 	};
 	memset(&counts, 0, sizeof(counts));
 	memset(&error, 0, sizeof(error));
-	memset(answers, HTTP_ACCEPTED, sizeof(answers));
+	for (size_t i = 0; i < REQUESTS_MAX; i++)
+		answers[i] = HTTP_ACCEPTED;
+	seconds = 1000;
 	answer = "";
 	answer_is_protobuf = true;
 	done = 0;
@@ -399,6 +411,97 @@ static void unavailable_server_gets_the_rest_later(void **state)
 	profile_free(profile);
 }
 
+/* The requests before fail: each ends the push. */
+static void fail_requests(const struct profile *profile, size_t count)
+{
+	const size_t before = request_count;
+
+	for (size_t i = 0; i < count; i++)
+		answers[before + i] = HTTP_FAILED;
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(request_count, before + count);
+}
+
+static void service_that_fails_does_not_stop_others(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	/* It may fail for a while. */
+	fail_requests(profile, 4);
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(counts.refused, 0);
+	forget_requests();
+	done = 0;
+	fail_requests(profile, 6);
+	assert_int_equal(done, 0);
+	seconds += 60;
+	answers[6] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(request_count, 8);
+	profile_free(expect_request(6, "app", 6));
+	profile_free(expect_request(7, EXAMPLE_COMM, 5));
+	assert_string_equal(error.text, REASON " 7");
+	assert_int_equal(done, 2);
+	assert_int_equal(counts.refused, 1);
+	assert_int_equal(counts.requests, 3);
+	/* The next one has its tries, too. */
+	forget_requests();
+	done = 0;
+	fail_requests(profile, 4);
+	seconds += 60;
+	answers[4] = HTTP_FAILED;
+	answers[5] = HTTP_REFUSED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(counts.refused, 3);
+	assert_int_equal(done, 2);
+	profile_free(profile);
+}
+
+static void server_that_fails_for_all_is_waited_for(void **state)
+{
+	static const enum http_result others[] = {HTTP_FAILED, HTTP_UNAVAILABLE};
+	struct profile *profile = example_profile();
+
+	(void)state;
+	fail_requests(profile, 4);
+	for (size_t i = 0; i < 2; i++) {
+		seconds += 1000;
+		answers[request_count] = HTTP_FAILED;
+		answers[request_count + 1] = others[i];
+		assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+		assert_int_equal(request_count, 4 + 2 * (i + 1));
+		assert_string_equal(error.text, i ? REASON " 7" : REASON " 5");
+	}
+	assert_int_equal(done, 0);
+	assert_int_equal(counts.refused, 0);
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(counts.requests, 2);
+	profile_free(profile);
+}
+
+/* It has taken those before it. */
+static void last_service_that_fails_is_left_out_at_last(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	answers[1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(done, 1);
+	fail_requests(profile, 5);
+	seconds += 599;
+	fail_requests(profile, 1);
+	seconds++;
+	answers[request_count] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(done, 2);
+	assert_int_equal(counts.requests, 1);
+	assert_int_equal(counts.refused, 1);
+	profile_free(profile);
+}
+
 /* Pushes a profile of one service, and expects so many samples in the request. */
 static void expect_reduced(const struct profile *profile, size_t samples)
 {
@@ -523,6 +626,9 @@ int main(void)
 		TEST(answers_of_otlp_are_read),
 		TEST(refused_service_is_left_out),
 		TEST(unavailable_server_gets_the_rest_later),
+		TEST(service_that_fails_does_not_stop_others),
+		TEST(server_that_fails_for_all_is_waited_for),
+		TEST(last_service_that_fails_is_left_out_at_last),
 		TEST(requests_have_few_samples),
 		TEST(requests_have_few_bytes),
 		TEST(failed_calls_are_errors),

@@ -123,8 +123,9 @@ static void test_names_of_labels(void **state)
 static void test_meaning_of_statuses(void **state)
 {
 	static const long accepted[] = {200, 201, 202, 204, 299};
-	static const long unavailable[] = {0,   100, 199, 300, 302, 401, 403, 404,
-					   407, 408, 429, 500, 502, 503, 504, 599};
+	static const long unavailable[] = {0,   100, 199, 300, 302, 401, 403,
+					   404, 407, 408, 429, 502, 503, 504};
+	static const long failed[] = {500, 501, 505, 599};
 	static const long refused[] = {400, 402, 405, 406, 409, 411, 413, 415, 422, 499};
 
 	(void)state;
@@ -132,6 +133,8 @@ static void test_meaning_of_statuses(void **state)
 		assert_int_equal(http_result_of_status(accepted[i]), HTTP_ACCEPTED);
 	for (size_t i = 0; i < sizeof(unavailable) / sizeof(unavailable[0]); i++)
 		assert_int_equal(http_result_of_status(unavailable[i]), HTTP_UNAVAILABLE);
+	for (size_t i = 0; i < sizeof(failed) / sizeof(failed[0]); i++)
+		assert_int_equal(http_result_of_status(failed[i]), HTTP_FAILED);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		assert_int_equal(http_result_of_status(refused[i]), HTTP_REFUSED);
 }
