@@ -183,6 +183,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--label: 'service_name' is reserved" push --label service_name=c http://localhost b
 	refuses "--label: 'a' is given twice" push --label a=b --label a=c http://localhost b
 	refuses "--label can't be combined with --to pprof" push --to pprof --label a=b http://localhost b
+	refuses "--max-services: '1'" push --max-services 1 http://localhost b
 	refuses "--max-samples: '1'" push --max-samples 1 http://localhost b
 	refuses "--max-size: '1K' is not a size" push --max-size 1K http://localhost b
 	refuses "not '--no-such'" events --no-such

@@ -30,6 +30,7 @@
 #define REMINDER_NS (3600 * NS_PER_SECOND)
 #define SPREAD_DEFAULT_S 30u
 #define SPREAD_MAX_S 3600u
+#define SERVICES_MAX 100000u
 #define SAMPLES_MAX 10000000u
 #define BYTES_MIN (UINT64_C(1) << 16)
 #define BYTES_MAX (UINT64_C(1) << 30)
@@ -47,6 +48,7 @@ enum {
 	OPTION_CERT,
 	OPTION_KEY,
 	OPTION_INSECURE,
+	OPTION_MAX_SERVICES,
 	OPTION_MAX_SAMPLES,
 	OPTION_MAX_SIZE,
 };
@@ -78,6 +80,8 @@ static const struct cli_option options[] = {
 	 "the certificate of this client (PEM), with those of its issuers, for servers that ask for one"},
 	{OPTION_KEY, "key", "FILE", "its key (PEM; default: in the file of the certificate)"},
 	{OPTION_INSECURE, "insecure", NULL, "send the headers of --header-file also without TLS"},
+	{OPTION_MAX_SERVICES, "max-services", "N",
+	 "push the smallest services of a profile beyond N as one, \"others\" (default: 256)"},
 	{OPTION_MAX_SAMPLES, "max-samples", "N",
 	 "merge the lightest stacks of a request beyond N (default: 16000)"},
 	{OPTION_MAX_SIZE, "max-size", "SIZE",
@@ -224,6 +228,11 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	case OPTION_INSECURE:
 		arguments->http.insecure = true;
 		return 0;
+	case OPTION_MAX_SERVICES:
+		err = parse_number(value, "--max-services", 2, SERVICES_MAX, &number, error);
+		if (!err)
+			arguments->push.services_max = number;
+		return err;
 	case OPTION_MAX_SAMPLES:
 		err = parse_number(value, "--max-samples", 2, SAMPLES_MAX, &number, error);
 		if (!err)
@@ -506,7 +515,9 @@ static int push(const struct arguments *arguments, struct error *error)
 int cmd_push(int argc, char **argv)
 {
 	struct arguments arguments = {
-		.push = {.samples_max = PUSH_SAMPLES_MAX, .bytes_max = PUSH_BYTES_MAX},
+		.push = {.services_max = PUSH_SERVICES_MAX,
+			 .samples_max = PUSH_SAMPLES_MAX,
+			 .bytes_max = PUSH_BYTES_MAX},
 		.spread_s = SPREAD_DEFAULT_S,
 		.http = {.stop = is_stopped},
 	};

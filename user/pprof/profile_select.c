@@ -47,8 +47,11 @@ static bool is_selected(const struct profile *profile, size_t sample,
 		if (matches_label(profile, label, kind, selection))
 			found |= LABEL_SET(kind);
 	}
-	return found == wanted &&
-	       (!selection->service || !strcmp(service_of(profile, sample), selection->service));
+	if (found != wanted || !selection->service)
+		return found == wanted;
+	return !strcmp(selection->services ? selection->services[sample]
+					   : service_of(profile, sample),
+		       selection->service);
 }
 
 static bool keeps_label(const struct profile *profile, uint32_t number, uint32_t chosen)

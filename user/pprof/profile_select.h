@@ -11,6 +11,7 @@ struct profile;
 struct profile_selection {
 	/* Samples: NULL or 0 selects all. */
 	const char *service; /* see service.h */
+	const char *const *services; /* of each sample of `from`; NULL: service_of() */
 	const char *container; /* value of the label */
 	const char *cgroup; /* this control group, and those below it */
 	int64_t pid;

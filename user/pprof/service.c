@@ -2,12 +2,16 @@
 #include "pprof/service.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/array.h"
 #include "pprof/labels.h"
 #include "pprof/profile.h"
+
+#define UID_DIGITS_MAX 10
+#define USER_SERVICE_SIZE 32
 
 /* The first function of a kernel thread, and of an idle task. */
 static const char *const kernel_roots[] = {"ret_from_fork", "secondary_startup_64"};
@@ -119,6 +123,158 @@ void services_sort(struct services *services)
 {
 	if (services->count)
 		qsort(services->items, services->count, sizeof(*services->items), compare_services);
+}
+
+/*
+ * Returns the service of the user whose control groups a service is from, in `user`; or "" if it is
+ * no such service.
+ */
+static const char *user_service(const char *name, char user[USER_SERVICE_SIZE])
+{
+	static const char prefix[] = "user-";
+	const char *uid = name + strlen(prefix);
+	size_t digits;
+
+	*user = '\0';
+	if (strncmp(name, prefix, strlen(prefix)))
+		return user;
+	digits = strspn(uid, "0123456789");
+	if (digits && digits <= UID_DIGITS_MAX && uid[digits] == '/')
+		snprintf(user, USER_SERVICE_SIZE, "user@%.*s.service", (int)digits, uid);
+	return user;
+}
+
+/* Returns the number of a string of the division, or STRING_NONE without memory. */
+static uint32_t add_name(struct service_division *division, const char *name)
+{
+	return string_table_add(&division->strings, name, strlen(name));
+}
+
+/* Counts the services of each user, by the numbers of their strings. Returns 0 or -ENOMEM. */
+static int count_user_services(struct service_division *division, const struct services *all,
+			       size_t *counts)
+{
+	char user[USER_SERVICE_SIZE];
+
+	for (size_t i = 0; i < all->count; i++) {
+		uint32_t number = add_name(division, user_service(all->items[i].name, user));
+
+		if (number == STRING_NONE)
+			return -ENOMEM;
+		counts[number]++;
+	}
+	return 0;
+}
+
+/* Sets the name of each service in the division to itself, or to its user. */
+static int join_users(struct service_division *division, const struct services *all,
+		      const size_t *counts, uint32_t *joined)
+{
+	char user[USER_SERVICE_SIZE];
+	int err = 0;
+
+	for (size_t i = 0; i < all->count && !err; i++) {
+		const struct service *service = &all->items[i];
+		uint32_t number =
+			string_table_find(&division->strings, user_service(service->name, user));
+
+		if (!*user || counts[number] <= USER_SERVICES_MAX)
+			number = add_name(division, service->name);
+		if (number == STRING_NONE)
+			return -ENOMEM;
+		joined[i] = number;
+		err = services_add_sum(&division->services, division->strings.items[number],
+				       service->samples, service->cpu_ns);
+	}
+	return err;
+}
+
+/* Makes the smallest services beyond `max` one. */
+static void join_smallest(struct service_division *division, size_t max)
+{
+	struct services *services = &division->services;
+	struct service others = {.name = SERVICE_OTHERS};
+	size_t kept = 0;
+
+	services_sort(services);
+	if (services->count <= max)
+		return;
+	for (size_t i = 0; i < services->count; i++) {
+		const struct service service = services->items[i];
+
+		/* A program may have this name. */
+		if (kept < max - 1 && strcmp(service.name, SERVICE_OTHERS) != 0) {
+			services->items[kept++] = service;
+			continue;
+		}
+		add_to(&others.samples, service.samples);
+		add_to(&others.cpu_ns, service.cpu_ns);
+	}
+	services->items[kept] = others;
+	services->count = kept + 1;
+}
+
+/* Sets the names of the samples. Returns 0 or -ENOMEM. */
+static int name_samples(struct service_division *division, const struct services *all,
+			const uint32_t *joined, const struct profile *profile)
+{
+	struct string_table kept = {0};
+	int err = 0;
+
+	division->names = calloc(profile->samples.count + 1, sizeof(*division->names));
+	if (!division->names)
+		return -ENOMEM;
+	for (size_t i = 0; i < division->services.count && !err; i++) {
+		const char *name = division->services.items[i].name;
+
+		if (string_table_add(&kept, name, strlen(name)) == STRING_NONE)
+			err = -ENOMEM;
+	}
+	for (size_t i = 0; i < profile->samples.count && !err; i++) {
+		/* The services are not sorted: their numbers are those of their names. */
+		uint32_t service = string_table_find(&all->names, service_of(profile, i));
+		const char *name = division->strings.items[joined[service]];
+
+		division->names[i] =
+			string_table_find(&kept, name) == STRING_NONE ? SERVICE_OTHERS : name;
+	}
+	string_table_clear(&kept);
+	return err;
+}
+
+int service_division_make(struct service_division *division, const struct profile *profile,
+			  size_t max)
+{
+	struct services all = {0};
+	size_t *counts = NULL;
+	uint32_t *joined = NULL;
+	int err;
+
+	*division = (struct service_division){0};
+	err = services_add(&all, profile);
+	if (!err && all.count) {
+		counts = calloc(all.count, sizeof(*counts));
+		joined = calloc(all.count, sizeof(*joined));
+		err = counts && joined ? 0 : -ENOMEM;
+		err = err ?: count_user_services(division, &all, counts);
+		err = err ?: join_users(division, &all, counts, joined);
+		if (!err)
+			join_smallest(division, max);
+		err = err ?: name_samples(division, &all, joined, profile);
+		division->merged = all.count - division->services.count;
+	}
+	free(counts);
+	free(joined);
+	services_clear(&all);
+	return err;
+}
+
+void service_division_clear(struct service_division *division)
+{
+	free(division->names);
+	services_clear(&division->services);
+	string_table_clear(&division->strings);
+	*division = (struct service_division){0};
 }
 
 void services_clear(struct services *services)

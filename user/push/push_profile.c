@@ -167,11 +167,14 @@ static enum http_result post(struct http_client *client, const struct push_optio
 }
 
 static enum http_result push_service(struct http_client *client, const struct push_options *options,
-				     const struct profile *profile, const struct service *service,
+				     const struct profile *profile,
+				     const struct service_division *division, size_t number,
 				     struct push_counts *counts, struct error *error)
 {
+	const struct service *service = &division->services.items[number];
 	const struct profile_selection selection = {
 		.service = service->name,
+		.services = division->names,
 		.labels = options->sample_labels,
 	};
 	const struct series series = make_series(options, service->name);
@@ -222,21 +225,21 @@ static bool fails_alone(const struct push_counts *counts, size_t first)
  * again, it pushes those behind it until one is accepted, and the ones before it are refused.
  */
 static enum http_result push_next(struct http_client *client, const struct push_options *options,
-				  const struct profile *profile, const struct services *services,
-				  size_t *next, struct push_counts *counts, struct error *error)
+				  const struct profile *profile,
+				  const struct service_division *division, size_t *next,
+				  struct push_counts *counts, struct error *error)
 {
 	const size_t first = *next;
 	struct error reason, *into = error;
 	enum http_result result;
 
 	do {
-		result = push_service(client, options, profile, &services->items[(*next)++], counts,
-				      into);
+		result = push_service(client, options, profile, division, (*next)++, counts, into);
 		if (result == HTTP_FAILED && into == error && !fails_again(counts))
 			return HTTP_UNAVAILABLE;
 		/* The message is that of the first one. */
 		into = &reason;
-	} while (result == HTTP_FAILED && *next < services->count);
+	} while (result == HTTP_FAILED && *next < division->services.count);
 	if (result == HTTP_UNAVAILABLE || (result == HTTP_FAILED && !fails_alone(counts, first)))
 		return HTTP_UNAVAILABLE;
 	counts->failures = 0;
@@ -249,23 +252,25 @@ enum http_result push_profile(struct http_client *client, const struct push_opti
 			      struct push_counts *counts, struct error *error)
 {
 	enum http_result result = HTTP_ACCEPTED;
-	struct services services = {0};
+	struct service_division division;
 
-	if (services_add(&services, profile)) {
+	if (service_division_make(&division, profile, options->services_max)) {
 		error_errno(error, ENOMEM, "can't divide a profile");
 		result = HTTP_UNAVAILABLE;
 	}
-	services_sort(&services);
-	while (result != HTTP_UNAVAILABLE && *done < services.count) {
+	/* Once for each profile. */
+	if (!*done && result != HTTP_UNAVAILABLE)
+		counts->services_merged += division.merged;
+	while (result != HTTP_UNAVAILABLE && *done < division.services.count) {
 		size_t next = *done;
 		enum http_result one =
-			push_next(client, options, profile, &services, &next, counts, error);
+			push_next(client, options, profile, &division, &next, counts, error);
 
 		if (one != HTTP_ACCEPTED)
 			result = one;
 		if (one != HTTP_UNAVAILABLE)
 			*done = next;
 	}
-	services_clear(&services);
+	service_division_clear(&division);
 	return result;
 }

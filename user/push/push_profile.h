@@ -20,11 +20,13 @@ struct push_options {
 	const struct push_label *labels; /* of each series, in addition to service_name */
 	size_t label_count;
 	uint32_t sample_labels; /* LABEL_SET()s of the samples that stay */
+	size_t services_max; /* of a profile, from 2 on: the smallest others are one */
 	size_t samples_max; /* samples of a request */
 	size_t bytes_max; /* of the unpacked profile in a request */
 	int64_t delay_us; /* of a store's window, after its end */
 };
 
+#define PUSH_SERVICES_MAX 256u
 #define PUSH_SAMPLES_MAX 16000u /* what Pyroscope accepts by default */
 #define PUSH_BYTES_MAX ((size_t)4 << 20) /* likewise */
 
@@ -33,6 +35,7 @@ struct push_counts {
 	uint64_t requests; /* that were accepted */
 	uint64_t samples; /* in them: the value of the first value type */
 	uint64_t merged; /* entries of profiles that were merged for the limits */
+	uint64_t services_merged; /* that are a part of another one for the limits */
 	uint64_t refused; /* requests that the server refused */
 	/* Private: of the request that fails while others may not. */
 	unsigned int failures; /* one after another */

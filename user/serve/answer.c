@@ -32,6 +32,9 @@
 /* Bounds the merges after one window; the rest follows after the next one. */
 #define MERGES_MAX 16u
 
+/* The largest services are targets: users can make any number of them. */
+#define TARGETS_MAX 256u
+
 /* Services of a timeline; the others are one. */
 #define TIMELINE_SERVICES_MAX 30u
 
@@ -394,7 +397,7 @@ int answer_targets(const char *store, const struct request *request, const char 
 	struct json_object *array = json_object_new_array();
 	int err = query_services(store, request, &services, error);
 
-	for (size_t i = 0; i < services.count && !err; i++) {
+	for (size_t i = 0; i < MIN(services.count, TARGETS_MAX) && !err; i++) {
 		struct json_object *object = json_object_new_object();
 		struct json_object *targets = json_object_new_array();
 		struct json_object *labels = json_object_new_object();

@@ -47,8 +47,8 @@ int answer_timeline(const char *store, const struct request *request, int out, s
 int answer_services(const char *store, const struct request *request, int out, struct error *error);
 
 /*
- * A target for each service of the time range, in the form of http_sd_configs of Prometheus. `host`
- * is where this server was reached.
+ * A target for each of the 256 largest services of the time range, in the form of http_sd_configs
+ * of Prometheus. `host` is where this server was reached.
  */
 int answer_targets(const char *store, const struct request *request, const char *host, int out,
 		   struct error *error);

@@ -292,6 +292,7 @@ static void options_have_defaults(void **state)
 				      "stacks merged\n");
 	assert_int_equal(done.calls, 2);
 	assert_int_equal(done.options.form, PUSH_PYROSCOPE);
+	assert_int_equal(done.options.services_max, 256);
 	assert_int_equal(done.options.samples_max, 16000);
 	assert_int_equal(done.options.bytes_max, 4 << 20);
 	assert_int_equal(done.options.sample_labels, 0);
@@ -353,7 +354,9 @@ static void options_are_parsed(void **state)
 	assert_true(done.http.insecure);
 	assert_int_equal(done.options.samples_max, 2);
 	assert_int_equal(done.options.bytes_max, 64 << 10);
-	assert_int_equal(push("--max-samples 10000000 --max-size 1G ", "a"), STATUS_OK);
+	assert_int_equal(push("--max-services 2 --max-samples 10000000 --max-size 1G ", "a"),
+			 STATUS_OK);
+	assert_int_equal(done.options.services_max, 2);
 	assert_int_equal(done.options.samples_max, 10000000);
 	assert_int_equal(done.options.bytes_max, 1 << 30);
 	assert_int_equal(push("--max-size 65536 ", "a"), STATUS_OK);
@@ -397,6 +400,10 @@ static void wrong_options_are_refused(void **state)
 	char words[512] = "";
 
 	(void)state;
+	assert_usage("--max-services 1 ", "a",
+		     "--max-services: '1' is not a number from 2 to 100000");
+	assert_usage("--max-services 100001 ", "a",
+		     "--max-services: '100001' is not a number from 2 to 100000");
 	assert_usage("--max-samples 1 ", "a",
 		     "--max-samples: '1' is not a number from 2 to 10000000");
 	assert_usage("--max-samples 10000001 ", "a",

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pprof/labels.h"
@@ -60,6 +61,102 @@ static void services_are_containers_or_programs(void **state)
 	assert_string_equal(services.items[3].name, CONTAINER);
 	assert_int_equal(services.items[3].samples, 2);
 	services_clear(&services);
+	profile_free(profile);
+}
+
+static void add_service(struct profile *profile, const char *name, int64_t samples)
+{
+	uint32_t location = example_location(profile, 0, 0x10, NULL, "f");
+	const uint32_t label = example_label(profile, "container", name);
+
+	example_add(profile, &location, 1, samples, samples, &label, 1);
+}
+
+static void add_services(struct profile *profile, const char *format, unsigned int count,
+			 int64_t samples)
+{
+	char name[64];
+
+	for (unsigned int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "%.40s%u", format, i);
+		add_service(profile, name, samples + i);
+	}
+}
+
+/* Expects a service, whose samples have its name. */
+static void expect_service(const struct service_division *division, const struct profile *profile,
+			   const char *name, int64_t samples)
+{
+	int64_t named = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		if (!strcmp(division->names[i], name))
+			named += profile_values(profile, i)[PROFILE_SAMPLES];
+	}
+	assert_int_equal(named, samples);
+	for (size_t i = 0; i < division->services.count; i++) {
+		if (strcmp(division->services.items[i].name, name) != 0)
+			continue;
+		assert_int_equal(division->services.items[i].samples, samples);
+		assert_int_equal(division->services.items[i].cpu_ns, samples);
+		return;
+	}
+	fail_msg("there is no %s", name);
+}
+
+static void users_have_few_services(void **state)
+{
+	struct profile *profile = empty_profile();
+	struct service_division division;
+
+	(void)state;
+	/* Of two users, one has too many. */
+	add_services(profile, "user-1000/", USER_SERVICES_MAX, 1);
+	add_services(profile, "user-2/", USER_SERVICES_MAX + 1, 1);
+	add_service(profile, "user@2.service", 1000);
+	add_service(profile, "user-3", 7);
+	add_service(profile, "user-12345678901/x", 8);
+	add_services(profile, "web.service", 30, 1);
+	assert_int_equal(service_division_make(&division, profile, 100), 0);
+	assert_int_equal(division.services.count, USER_SERVICES_MAX + 1 + 2 + 30);
+	assert_int_equal(division.merged, USER_SERVICES_MAX + 1);
+	expect_service(&division, profile, "user-1000/3", 4);
+	expect_service(&division, profile, "user@2.service",
+		       1000 + (USER_SERVICES_MAX + 1) * (USER_SERVICES_MAX + 2) / 2);
+	expect_service(&division, profile, "user-3", 7);
+	expect_service(&division, profile, "user-12345678901/x", 8);
+	expect_service(&division, profile, "web.service9", 10);
+	assert_string_equal(division.services.items[0].name, "user@2.service");
+	service_division_clear(&division);
+	profile_free(profile);
+}
+
+static void smallest_services_are_one(void **state)
+{
+	struct profile *profile = empty_profile();
+	struct service_division division;
+
+	(void)state;
+	add_services(profile, "s", 10, 1);
+	assert_int_equal(service_division_make(&division, profile, 10), 0);
+	assert_int_equal(division.services.count, 10);
+	assert_int_equal(division.merged, 0);
+	service_division_clear(&division);
+	add_service(profile, SERVICE_OTHERS, 100);
+	assert_int_equal(service_division_make(&division, profile, 4), 0);
+	assert_int_equal(division.services.count, 4);
+	assert_int_equal(division.merged, 7);
+	expect_service(&division, profile, "s9", 10);
+	expect_service(&division, profile, "s7", 8);
+	expect_service(&division, profile, SERVICE_OTHERS, 100 + 7 * 8 / 2);
+	assert_string_equal(division.services.items[3].name, SERVICE_OTHERS);
+	service_division_clear(&division);
+	profile_free(profile);
+	/* Of nothing. */
+	profile = empty_profile();
+	assert_int_equal(service_division_make(&division, profile, 2), 0);
+	assert_int_equal(division.services.count, 0);
+	service_division_clear(&division);
 	profile_free(profile);
 }
 
@@ -166,6 +263,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(services_are_containers_or_programs),
+		cmocka_unit_test(users_have_few_services),
+		cmocka_unit_test(smallest_services_are_one),
 		cmocka_unit_test(selections_are_exact),
 		cmocka_unit_test(labels_and_symbols_can_be_dropped),
 		cmocka_unit_test(all_chosen_labels_of_a_sample_stay),

@@ -161,6 +161,7 @@ static int set_up(void **state)
 	options = (struct push_options){
 		.form = PUSH_PPROF,
 		.sample_labels = LABELS_ALL,
+		.services_max = PUSH_SERVICES_MAX,
 		.samples_max = PUSH_SAMPLES_MAX,
 		.bytes_max = PUSH_BYTES_MAX,
 	};
@@ -266,6 +267,37 @@ static void services_have_requests(void **state)
 	/* There is no other one. */
 	assert_int_equal(push(profile), HTTP_ACCEPTED);
 	assert_int_equal(request_count, 2);
+	profile_free(profile);
+}
+
+/* The number of services is up to the users of a machine. */
+static void services_are_limited(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint32_t location = example_location(profile, 0, 0x10, NULL, "f");
+
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "p%u", i);
+		example_sample(profile, &location, 1, 10 + i, name);
+	}
+	options.services_max = 3;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_int_equal(request_count, 3);
+	profile_free(expect_request(0, "p5", 15));
+	profile_free(expect_request(1, "p4", 14));
+	assert_int_equal(counts.samples, 15 + 14 + 13 + 12 + 11 + 10);
+	assert_int_equal(counts.services_merged, 3);
+	assert_int_equal(done, 3);
+	forget_requests();
+	/* A profile that goes on is not counted again. */
+	done = 2;
+	options.form = PUSH_PYROSCOPE;
+	assert_int_equal(push(profile), HTTP_ACCEPTED);
+	assert_non_null(strstr(requests[0].body, "\"value\":\"others\""));
+	assert_int_equal(counts.services_merged, 3);
 	profile_free(profile);
 }
 
@@ -620,6 +652,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(services_have_requests),
+		TEST(services_are_limited),
 		TEST(empty_profile_has_no_request),
 		TEST(samples_have_the_chosen_labels),
 		TEST(series_have_their_labels),

@@ -429,6 +429,36 @@ static void services_have_their_time(void **state)
 	free(text);
 }
 
+/* Users can make any number of services. */
+static void targets_are_the_largest_services(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint32_t location = example_location(profile, 0, 0x10, NULL, "f");
+	struct slice_file slice = {.file = new_file(), .start_ns = start_ns, .duration_ns = SECOND};
+	int out = new_file();
+	size_t count = 0;
+	char name[16], *text;
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "p%03d", i);
+		example_sample(profile, &location, 1, 300 - i, name);
+	}
+	assert_int_equal(pprof_write_fd(profile, slice.file, "slice", &error), 0);
+	profile_free(profile);
+	assert_int_equal(store_slices(&config, &slice, 1, false, &result, &error), 0);
+	close(slice.file);
+	request.from_us = start_ns / 1000;
+	assert_int_equal(answer_targets(sandbox, &request, "h", out, &error), 0);
+	text = content_of(out, NULL);
+	for (const char *at = text; (at = strstr(at, "service_name")); at++)
+		count++;
+	assert_int_equal(count, 256);
+	assert_non_null(strstr(text, "\"p255\""));
+	assert_null(strstr(text, "\"p256\""));
+	free(text);
+}
+
 static void answers_have_no_characters_for_terminals(void **state)
 {
 	int out = new_file();
@@ -559,6 +589,7 @@ int main(void)
 		TEST(slices_without_samples_make_no_window),
 		TEST(windows_have_times_and_sizes),
 		TEST(services_have_their_time),
+		TEST(targets_are_the_largest_services),
 		TEST(answers_have_no_characters_for_terminals),
 		TEST(flame_graphs_are_compared_with_a_base),
 		TEST(flame_graph_needs_samples),
