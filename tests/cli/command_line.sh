@@ -176,6 +176,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" push http://localhost
 	refuses "--store can't be combined with files" push --store . http://localhost a
 	refuses "--state: needs --store" push --state a http://localhost b
+	refuses "--metrics: needs --store" push --metrics a http://localhost b
 	refuses "--to: 'otlp' is none of pyroscope, parca, pprof" push --to otlp http://localhost a
 	refuses "--label: 'a' is not KEY=VALUE" push --label a http://localhost b
 	refuses "--label: 'a-b' is not a name" push --label a-b=c http://localhost b

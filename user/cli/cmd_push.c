@@ -21,6 +21,7 @@
 #include "lib/file_limit.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
+#include "push/push_metrics.h"
 #include "push/push_store.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/seccomp_filter.h"
@@ -40,6 +41,7 @@ enum {
 	OPTION_TO = OPTION_LONG_ONLY,
 	OPTION_STORE,
 	OPTION_STATE,
+	OPTION_METRICS,
 	OPTION_SPREAD,
 	OPTION_LABEL,
 	OPTION_LABELS,
@@ -64,6 +66,9 @@ static const struct cli_option options[] = {
 	{OPTION_STATE, "state", "FILE",
 	 "with --store: what was pushed, to go on there after an end (default: a file in DIR, "
 	 "named after URL)"},
+	{OPTION_METRICS, "metrics", "FILE",
+	 "with --store: write counters to this file, for the textfile collector of Prometheus' "
+	 "node_exporter"},
 	{OPTION_SPREAD, "spread", "SEC",
 	 "with --store: send each profile up to SEC seconds after its end, so that many machines do "
 	 "not send at once (default: 30)"},
@@ -110,7 +115,7 @@ struct arguments {
 	struct http_options http;
 	struct push_label labels[PUSH_LABELS_MAX];
 	struct labels sample_labels;
-	const char *store, *state;
+	const char *store, *state, *metrics;
 	uint32_t spread_s;
 	bool has_spread;
 	char **files;
@@ -205,6 +210,9 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	case OPTION_STATE:
 		arguments->state = value;
 		return 0;
+	case OPTION_METRICS:
+		arguments->metrics = value;
+		return 0;
 	case OPTION_SPREAD:
 		arguments->has_spread = true;
 		return parse_number(value, "--spread", 0, SPREAD_MAX_S, &arguments->spread_s,
@@ -268,6 +276,9 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv, s
 		return error_set(error, EINVAL, "no file is given");
 	if (arguments->state && (!arguments->store || !*arguments->state))
 		return error_set(error, EINVAL, "--state: %s",
+				 arguments->store ? "the file name is empty" : "needs --store");
+	if (arguments->metrics && (!arguments->store || !*arguments->metrics))
+		return error_set(error, EINVAL, "--metrics: %s",
 				 arguments->store ? "the file name is empty" : "needs --store");
 	if (arguments->has_spread && !arguments->store)
 		return error_set(error, EINVAL, "--spread needs --store");
@@ -435,11 +446,12 @@ static void print_problem(struct problem *problem, const struct error *error)
  * the same time, and whose server comes back at the same time, send at different ones.
  */
 static void follow_store(struct http_client *client, const struct arguments *arguments,
-			 struct push_state *state, struct push_store_counts *counts)
+			 struct push_state *state, struct push_store_counts *counts,
+			 struct push_metrics *metrics)
 {
 	struct push_options options = arguments->push;
-	struct problem problem = {.printed = {""}};
-	struct error error = {""};
+	struct problem problem = {.printed = {""}}, of_metrics = {.printed = {""}};
+	struct error error = {""}, other;
 	bool was_away = false;
 	uint32_t random = 0;
 	time_t pause = 0;
@@ -460,6 +472,8 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 		if (result != HTTP_UNAVAILABLE && was_away && !arguments->quiet)
 			fputs("stackbeat push: the server accepts profiles again\n", stderr);
 		was_away = result == HTTP_UNAVAILABLE;
+		if (metrics->path && push_metrics_write(metrics, counts, state, was_away, &other))
+			print_problem(&of_metrics, &other);
 		if (result == HTTP_ACCEPTED)
 			problem.printed.text[0] = '\0';
 		pause = result == HTTP_UNAVAILABLE ? MIN(2 * pause + 1, PAUSE_MAX_S) : 0;
@@ -470,6 +484,7 @@ static int push_from_store(struct http_client *client, const struct arguments *a
 			   struct error *error)
 {
 	struct push_store_counts counts = {0};
+	struct push_metrics metrics = {.path = arguments->metrics};
 	struct push_state state;
 	struct stat status;
 	char *path;
@@ -489,8 +504,11 @@ static int push_from_store(struct http_client *client, const struct arguments *a
 		/* The position of a new state must survive an end before the first window. */
 		if (!err)
 			err = push_state_write(&state, error);
+		if (!err && metrics.path)
+			err = push_metrics_write(&metrics, &counts, &state, false, error);
 		if (!err)
-			follow_store(client, arguments, &state, &counts);
+			follow_store(client, arguments, &state, &counts, &metrics);
+		push_metrics_clear(&metrics);
 		push_state_close(&state);
 	}
 	if (!err)

@@ -400,6 +400,8 @@ static void wrong_options_are_refused(void **state)
 	char words[512] = "";
 
 	(void)state;
+	assert_usage("--metrics f ", "a", "--metrics: needs --store");
+	assert_usage("--metrics= --store d ", "", "--metrics: the file name is empty");
 	assert_usage("--max-services 1 ", "a",
 		     "--max-services: '1' is not a number from 2 to 100000");
 	assert_usage("--max-services 100001 ", "a",
@@ -683,6 +685,46 @@ static void server_that_is_away_is_tried_again(void **state)
 	assert_int_equal(done.waits, 0);
 }
 
+static void expect_metric(const char *line)
+{
+	size_t size;
+	char *text = (char *)read_bytes(in_sandbox("push.prom"), &size);
+
+	text[size] = '\0';
+	if (!strstr(text, line))
+		fail_msg("'%s' is missing in:\n%s", line, text);
+	free(text);
+}
+
+static void metrics_are_written(void **state)
+{
+	char words[600];
+
+	(void)state;
+	fake.euid = 1000;
+	fake.waits = 1;
+	fake.counts.samples = 5;
+	fake.results[1] = HTTP_UNAVAILABLE;
+	fake.reasons[1] = "away";
+	snprintf(words, sizeof(words), "-q --store %s --metrics %s ", sandbox,
+		 in_sandbox("push.prom"));
+	assert_int_equal(push(words, ""), STATUS_OK);
+	expect_metric("\nstackbeat_push_samples_total 10\n");
+	expect_metric("\nstackbeat_push_waiting 1\n");
+	/* Before the first answer. */
+	fake.stop = SIGTERM;
+	fake.results[0] = HTTP_UNAVAILABLE;
+	fake.reasons[0] = "away";
+	assert_int_equal(push(words, ""), STATUS_OK);
+	expect_metric("\nstackbeat_push_samples_total 0\n");
+	expect_metric("\nstackbeat_push_waiting 0\n");
+	snprintf(words, sizeof(words), "-q --store %s --metrics %s ", sandbox,
+		 in_sandbox("none/push.prom"));
+	assert_int_equal(push(words, ""), STATUS_FAILED);
+	assert_int_equal(done.calls, 0);
+	assert_non_null(strstr(messages, "none/push.prom: No such file or directory\n"));
+}
+
 /* Nobody may have seen the first message. */
 static void waiting_is_said_again(void **state)
 {
@@ -746,6 +788,7 @@ int main(void)
 		TEST(waiting_is_no_answer),
 		TEST(server_that_is_away_is_tried_again),
 		TEST(waiting_is_said_again),
+		TEST(metrics_are_written),
 		TEST(errors_end_it_before_pushing),
 	};
 
