@@ -43,6 +43,7 @@
 #define HEADER_TIMEOUT_NS (10 * NS_PER_SECOND) /* for a complete request */
 #define ANSWER_TIMEOUT_NS (60 * NS_PER_SECOND) /* for a client to take its answer */
 #define SAMPLER_TIMEOUT_NS (150 * NS_PER_SECOND) /* for the sampler, which symbolizes */
+#define HEALTH_TIMEOUT_NS (60 * NS_PER_SECOND) /* for the sampler to answer at all */
 #define SLICE_BYTES_MAX (UINT64_C(64) << 20) /* that wait for a store that does not work */
 #define SERVER_IDS (UINT32_C(1) << 24) /* of the asks of one server; the next one has others */
 /* A window ends this long after a full minute: a clock that is adjusted cuts no tiny window. */
@@ -125,6 +126,8 @@ struct http {
 	int signals;
 	bool ready, ended;
 	bool has_closed; /* connections since the last look at new ones */
+	int64_t probed_ns; /* CLOCK_MONOTONIC: counters were asked for, and no reply has come since;
+			      0: none */
 	bool again; /* the next slices may be stored already */
 	struct metrics metrics;
 	char host_name[HOST_NAME_MAX + 1]; /* of this machine */
@@ -485,7 +488,9 @@ static void handle_query_reply(struct query *query, const struct reply *reply, i
 		return;
 	if (reply->type == REPLY_RECORDED)
 		handle_recorded(query, reply, file);
-	if (reply->type == REPLY_COUNTERS) {
+	if (reply->type == REPLY_COUNTERS && reply->err) {
+		fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE, reply->error);
+	} else if (reply->type == REPLY_COUNTERS) {
 		query->status = MHD_HTTP_OK;
 		query->state = STATE_ANSWERED;
 	}
@@ -523,7 +528,8 @@ static void handle_reply(struct http *http, const struct reply *reply, int file,
 		file = -1;
 		break;
 	case REPLY_COUNTERS:
-		http->metrics.sampler = reply->counters;
+		if (!reply->err)
+			http->metrics.sampler = reply->counters;
 		/* fallthrough */
 	case REPLY_CUT:
 	case REPLY_RECORDED:
@@ -543,8 +549,10 @@ static void read_replies(struct http *http, int64_t now)
 	int file;
 
 	while ((got = receive_fd(http->config->socket, &reply, sizeof(reply), &file)) ==
-	       sizeof(reply))
+	       sizeof(reply)) {
+		http->probed_ns = 0;
 		handle_reply(http, &reply, file, now);
+	}
 	if (got != -EAGAIN)
 		http->ended = true;
 }
@@ -752,6 +760,23 @@ static enum query_kind find_route(const char *path)
 	return QUERY_NONE;
 }
 
+/*
+ * Returns whether the sampler answers. It is asked here, so that nothing wakes it if nobody wants
+ * to know: a sampler that hangs is found by a later request.
+ */
+static bool is_healthy(struct http *http)
+{
+	const struct ask ask = {.type = ASK_COUNTERS, .id = ++http->next_id};
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (http->probed_ns)
+		return now - http->probed_ns < HEALTH_TIMEOUT_NS;
+	/* In a full socket, the asks before wait for an answer. */
+	send(http->config->socket, &ask, sizeof(ask), MSG_NOSIGNAL | MSG_DONTWAIT);
+	http->probed_ns = now;
+	return true;
+}
+
 /* Answers that need nothing of others. */
 static enum MHD_Result answer_at_once(struct http *http, struct MHD_Connection *connection,
 				      const char *path)
@@ -769,6 +794,9 @@ static enum MHD_Result answer_at_once(struct http *http, struct MHD_Connection *
 	if (!strcmp(path, "/debug/pprof/symbol"))
 		return queue_bytes(http, connection, MHD_HTTP_OK, symbol, sizeof(symbol) - 1,
 				   plain);
+	if (!strcmp(path, "/healthz") && !is_healthy(http))
+		return queue_error(http, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+				   "the sampler does not answer");
 	if (!strcmp(path, "/healthz"))
 		return queue_bytes(http, connection, MHD_HTTP_OK, health, sizeof(health) - 1,
 				   plain);

@@ -546,7 +546,10 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 	struct error error;
 
 	reply.err = recorder_measure(&sampler->recorder, &recording, &error);
-	if (!reply.err) {
+	if (reply.err) {
+		snprintf(reply.error, sizeof(reply.error), "%.*s", (int)sizeof(reply.error) - 1,
+			 error.text);
+	} else {
 		memcpy(counters->session, recording.counts, sizeof(counters->session));
 		counters->slices = sampler->slices;
 		counters->rate = recording.rate;

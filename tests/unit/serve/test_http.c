@@ -579,6 +579,22 @@ static void metrics_are_those_of_the_sampler(void **state)
 	expect_end(0);
 }
 
+/* Those of before would be taken for those of now. */
+static void counters_that_fail_are_no_metrics(void **state)
+{
+	struct reply counters = {.type = REPLY_COUNTERS, .err = -EIO, .error = "no counters"};
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("any", "GET", "/metrics", ADDRESS);
+	counters.id = expect_ask(ASK_COUNTERS).id;
+	reply(&counters, -1);
+	assert_int_equal(read_response(fd), 503);
+	assert_string_equal(body, "no counters\n");
+	expect_end(0);
+}
+
 /* Profiles */
 
 static int slice_file(void)
@@ -797,6 +813,7 @@ int main(void)
 		TEST(other_hosts_are_refused_without_a_token),
 		TEST(invalid_parameters_are_refused),
 		TEST(metrics_are_those_of_the_sampler),
+		TEST(counters_that_fail_are_no_metrics),
 		TEST(profiles_have_their_slices),
 		TEST(other_rates_are_recorded),
 		TEST(requests_end_with_the_recording),

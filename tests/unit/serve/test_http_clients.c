@@ -188,6 +188,29 @@ static void request_ends_with_its_client(void **state)
 	assert_int_equal(read_status(fd), 400);
 }
 
+/* It is asked once, until it has answered anything. */
+static void health_is_that_of_the_sampler(void **state)
+{
+	const struct server *server = *state;
+	struct reply reply = {.type = REPLY_COUNTERS};
+	struct ask ask;
+
+	assert_int_equal(get(server, "/healthz", HOST), 200);
+	clock_of_test->ns += 60 * NS_PER_SECOND - 1;
+	assert_int_equal(get(server, "/healthz", HOST), 200);
+	clock_of_test->ns++;
+	assert_int_equal(get(server, "/healthz", HOST), 503);
+	assert_int_equal(recv(server->sampler, &ask, sizeof(ask), 0), sizeof(ask));
+	assert_int_equal(ask.type, ASK_COUNTERS);
+	assert_int_equal(recv(server->sampler, &ask, sizeof(ask), MSG_DONTWAIT), -1);
+	reply.id = ask.id;
+	assert_int_equal(send(server->sampler, &reply, sizeof(reply), 0), sizeof(reply));
+	assert_int_equal(get(server, "/healthz", HOST), 200);
+	assert_int_equal(recv(server->sampler, &ask, sizeof(ask), 0), sizeof(ask));
+	clock_of_test->ns += 60 * NS_PER_SECOND;
+	assert_int_equal(get(server, "/healthz", HOST), 503);
+}
+
 /*
  * Clients that do not complete their requests are closed after a while, however many they are, and
  * the sampler is served meanwhile.
@@ -225,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(requests_are_checked),
 		TEST(request_ends_with_its_client),
+		TEST(health_is_that_of_the_sampler),
 		TEST(half_open_connections_are_closed),
 	};
 

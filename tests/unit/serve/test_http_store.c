@@ -246,7 +246,7 @@ static int read_response(int fd)
 static void turn(void)
 {
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(read_response(send_request("/healthz")), 200);
+		assert_int_equal(read_response(send_request("/debug/pprof/symbol")), 200);
 }
 
 static void start(bool with_store)
