@@ -250,9 +250,10 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			config->drained(config->arg);
 		child_command_reap(&recorder->command);
 		now = now_ns(CLOCK_MONOTONIC);
+		ended = ended || recorder->command.ended || now >= end;
 		/* POLLHUP: the session was stopped. */
-		ended = ended || recorder->command.ended || now >= end ||
-			(fds[0].revents & POLLHUP) ||
+		recorder->is_ended_by_others = !ended && (fds[0].revents & POLLHUP);
+		ended = ended || recorder->is_ended_by_others ||
 			(config->session->pid_count && process_watch_has_ended(&recorder->targets));
 		if (!err && config->progress && now >= next_progress) {
 			report_progress(recorder, config, now - recorder->start);

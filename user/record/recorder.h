@@ -68,6 +68,7 @@ struct recorder {
 	/* Set by the caller: CPU time of processes that it forked for files, and of these the time
 	 * for symbols. */
 	int64_t forked_cpu_ns, forked_symbols_ns;
+	bool is_ended_by_others; /* recorder_run() has returned because the session was stopped */
 	/* Private. */
 	void *reserve; /* memory that is not used before sampling has ended */
 	const struct sandbox_server *sandbox; /* NULL: none */

@@ -108,6 +108,7 @@ struct sampler {
 	bool server_is_ready; /* it was sent REPLY_READY */
 	struct sampler_counters counters;
 	bool peer_has_ended;
+	struct error cut_error; /* why the slice could not be ended when that was tried last */
 };
 
 static void send_reply(struct sampler *sampler, const struct reply *reply, int file)
@@ -340,10 +341,14 @@ static bool cut_slice(struct sampler *sampler)
 	if (!export || prepare_export(export))
 		return false;
 	if (recorder_take(&sampler->recorder, &window, &recording, &error)) {
-		sampler->config->warning(error.text, NULL);
+		/* It is tried again with each turn of the loop. */
+		if (strcmp(error.text, sampler->cut_error.text) != 0)
+			sampler->config->warning(error.text, NULL);
+		sampler->cut_error = error;
 		release_export(export);
 		return false;
 	}
+	sampler->cut_error.text[0] = '\0';
 	/* Each time is in one slice, also in one without a file. */
 	if (!window.samples)
 		recorder_skip_empty(&sampler->recorder);
@@ -706,6 +711,9 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		recorder_config.wake_fd = sampler->events;
 		send_slices(sampler);
 		err = recorder_run(&sampler->recorder, &recorder_config, error);
+		/* Whatever starts this command again has to know. */
+		if (!err && sampler->recorder.is_ended_by_others)
+			err = error_set(error, ECANCELED, "the session was stopped");
 		recorder_close(&sampler->recorder);
 		end_slices(sampler);
 	}

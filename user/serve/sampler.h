@@ -35,8 +35,9 @@ struct sampler_config {
 };
 
 /*
- * Samples until SIGINT, SIGTERM or SIGHUP, the end of the peer, or an error. Then all samples were
- * sent. Returns 0 or a negative errno value.
+ * Samples until SIGINT, SIGTERM or SIGHUP, the end of the peer, or an error, which is also the end
+ * of the session by others (-ECANCELED). Then all samples were sent. Returns 0 or a negative errno
+ * value.
  */
 int sampler_run(const struct sampler_config *config, struct error *error);
 

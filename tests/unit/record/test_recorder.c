@@ -405,6 +405,7 @@ static void recording_ends_with_its_session(void **state)
 	assert_int_equal(recorder_open(recorder, &config, &error), 0);
 	assert_int_equal(recorder_run(recorder, &config, &error), 0);
 	assert_int_equal(fake_device.drains, 2);
+	assert_true(recorder->is_ended_by_others);
 }
 
 /* After an error, the recording ends, with its reason, and has all samples up to then. */

@@ -73,7 +73,7 @@ static struct {
 	void (*script)(void); /* in recorder_run() */
 	void (*polled)(void); /* in poll() */
 	const char *statm; /* NULL: it can't be opened */
-	unsigned int polls, takes, skips, closes, windows, refreshes, clears;
+	unsigned int polls, tries, takes, skips, closes, windows, refreshes, clears;
 	unsigned int caches, cache_clears, cache_frees;
 	int64_t seconds; /* that the clocks are ahead */
 	bool has_no_cache, cache_is_busy;
@@ -149,6 +149,7 @@ int recorder_take(struct recorder *running, struct window *window, struct record
 {
 	(void)running;
 	*window = (struct window){0};
+	fake.tries++;
 	if (fake.take_err)
 		return error_set(message, -fake.take_err, "can't take");
 	fake.takes++;
@@ -931,6 +932,11 @@ static void fail_to_take(void)
 	drain();
 	expect_nothing();
 	assert_string_equal(warnings, "can't take\n");
+	/* Each turn of the loop tries it. */
+	for (int i = 0; i < 5; i++)
+		drain();
+	expect_nothing();
+	assert_string_equal(warnings, "can't take\n");
 	fake.take_err = 0;
 	drain();
 	expect_cut(1, 1);
@@ -945,7 +951,9 @@ static void failed_cut_is_tried_again(void **state)
 	(void)state;
 	sample(fail_to_take);
 	expect(REPLY_END, false);
-	assert_string_equal(warnings, "can't take\ncan't take\ncan't take\ncan't take\n");
+	/* Said when it begins to fail, and once again after it has worked. */
+	assert_string_equal(warnings, "can't take\ncan't take\n");
+	assert_int_equal(fake.tries, 6 + 1 + 3);
 }
 
 static void run_out_of_memory(void)
@@ -1556,6 +1564,23 @@ static void error_of_the_recorder_ends_it(void **state)
 	expect(REPLY_END, false);
 }
 
+static void stop_session(void)
+{
+	recorder->is_ended_by_others = true;
+}
+
+/* What starts it again has to know. */
+static void end_of_the_session_is_an_error(void **state)
+{
+	(void)state;
+	fake.script = stop_session;
+	assert_int_equal(sampler_run(&config, &error), -ECANCELED);
+	assert_string_equal(error.text, "the session was stopped");
+	expect_ready(0, 0);
+	expect_slice(1);
+	expect(REPLY_END, false);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -1585,6 +1610,7 @@ int main(void)
 		TEST(recordings_at_a_time_are_bounded),
 		TEST(counters_are_those_of_the_recorder),
 		TEST(signals_end_it),
+		TEST(end_of_the_session_is_an_error),
 		TEST(end_of_the_server_ends_it),
 		TEST(kept_slices_are_lost_with_the_server),
 		TEST(last_slice_waits_for_the_others),
