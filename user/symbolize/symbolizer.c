@@ -267,6 +267,18 @@ static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool op
 				 mapping_job->addresses[index], same, NULL, SYMBOL_CACHE_NONE);
 }
 
+/* For as long as the cache lasts: each profile would wait for the same file. */
+static void keep_failure(void *arg, size_t job)
+{
+	const struct run *run = arg;
+	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
+	const struct address_range all = {0, UINT64_MAX};
+
+	if (mapping_job->is_cached)
+		symbol_cache_add(run->source->cache, &mapping_job->file, mapping_job->addresses[0],
+				 &all, NULL, SYMBOL_CACHE_NONE);
+}
+
 /* A location whose symbol may be in the cache. */
 struct cached_location {
 	struct run *run;
@@ -506,6 +518,7 @@ static int run_jobs(struct run *run)
 		.options = *run->options,
 		.lines = set_symbols,
 		.ended = keep_symbol,
+		.failed = keep_failure,
 		.arg = run,
 	};
 	int err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);

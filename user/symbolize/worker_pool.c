@@ -456,10 +456,19 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 
 /* End */
 
+/* A file that has ended a worker would end the next one. */
+static void note_failure(const struct batch *batch, const struct worker *worker)
+{
+	if (batch->pool->failed)
+		batch->pool->failed(batch->pool->arg, worker->job);
+}
+
 static void report_failure(const struct batch *batch, const struct worker *worker, int status)
 {
 	struct error error;
 
+	if (worker->protocol_error || (status != WORKER_STATUS_UNKNOWN && WIFSIGNALED(status)))
+		note_failure(batch, worker);
 	if (worker->protocol_error)
 		error_set(&error, EBADMSG,
 			  "symbols may be wrong: the worker that read it violated the protocol");
@@ -574,6 +583,7 @@ static void abandon_at_limit(struct batch *batch, struct worker *worker)
 			  "takes too long to read: after %u s of CPU time without a result, the "
 			  "rest has no names",
 			  cpu_limit_s(batch->pool));
+	note_failure(batch, worker);
 	abandon_task(batch, worker, error.text);
 }
 
@@ -583,6 +593,7 @@ static void abandon_at_deadline(struct batch *batch, struct worker *worker)
 
 	error_set(&error, ETIMEDOUT, "takes too long to read: after %u s, the rest has no names",
 		  deadline_s(batch->pool));
+	note_failure(batch, worker);
 	abandon_task(batch, worker, error.text);
 }
 
@@ -863,14 +874,16 @@ static int read_worker(struct batch *batch, struct worker *worker)
 		if (!worker->protocol_error && !worker->over_quota)
 			return err;
 	}
-	if (worker->over_quota == QUOTA_OF_FILE)
+	if (worker->over_quota == QUOTA_OF_FILE) {
+		note_failure(batch, worker);
 		abandon_task(batch, worker, "has too many or too long names: the rest is left out");
-	else if (worker->over_quota == QUOTA_OF_OWNER)
+	} else if (worker->over_quota == QUOTA_OF_OWNER) {
 		abandon_task(batch, worker,
 			     "the files of its owner have too many or too long names: the rest is "
 			     "left out");
-	else
+	} else {
 		end_worker(batch, worker);
+	}
 	return err;
 }
 

@@ -40,7 +40,12 @@ struct worker_pool {
 	 */
 	void (*ended)(void *arg, size_t job, size_t index, bool found, bool opened,
 		      const struct address_range *same);
-	void *arg; /* of `lines` and `ended` */
+	/*
+	 * Receives a job whose worker has crashed, or was ended at a limit: others would be, too.
+	 * May be NULL.
+	 */
+	void (*failed)(void *arg, size_t job);
+	void *arg; /* of `lines`, `ended` and `failed` */
 };
 
 /*

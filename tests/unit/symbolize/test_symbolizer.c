@@ -2,6 +2,7 @@
 #include "symbolize/symbolizer.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -45,6 +46,16 @@ static void free_tables(void)
 	fake_clear(&files);
 }
 
+static struct sandbox_server crashing; /* its workers do */
+static bool workers_crash;
+
+static void crash_worker(enum worker_kind kind, const int fds[], size_t count)
+{
+	if (kind == WORKER_SYMBOLIZE)
+		raise(SIGSEGV);
+	worker_main(kind, fds, count);
+}
+
 static int set_up(void **state)
 {
 	static char text[] = "ffffffff81000000 T vfs_read\n"
@@ -52,7 +63,10 @@ static int set_up(void **state)
 			     "ffffffffc0000000 t ext4_read\t[ext4]\n";
 	FILE *stream = fmemopen(text, strlen(text), "r");
 
-	worker_server(); /* before there are threads */
+	/* Before there are threads. */
+	worker_server();
+	if (!crashing.pid && sandbox_server_start(&crashing, crash_worker, NULL))
+		return -1;
 	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
 		return -1;
 	fclose(stream);
@@ -161,7 +175,7 @@ static void symbolize_by(struct symbolize_options options)
 	struct perf_map_fd *perf_maps;
 	struct symbol_source source;
 
-	options.sandbox = worker_server();
+	options.sandbox = workers_crash ? &crashing : worker_server();
 	options.directories = &directory;
 	options.directory_count = 1;
 	assert_int_equal(
@@ -365,6 +379,42 @@ static void known_addresses_need_no_file(void **state)
 	first = location_at(space, 0x700008);
 	symbolize();
 	assert_string_equal(name_of(first), "other");
+	symbol_cache_free(cache);
+	cache = NULL;
+}
+
+/* Another profile would wait for it, too. */
+static void file_that_fails_is_not_read_again(void **state)
+{
+	uint32_t first, other;
+	struct address_space *space;
+
+	(void)state;
+	cache = symbol_cache_new(1 << 20);
+	assert_non_null(cache);
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second"));
+	begin_again();
+	workers_crash = true;
+	location_at(map_known(1, "a.so"), 0x700008);
+	symbolize();
+	workers_crash = false;
+	assert_non_null(strstr(problem, "a.so: is broken: reading its symbols ended with signal"));
+	/* Neither for this address nor for others. */
+	begin_again();
+	space = map_known(1, "a.so");
+	first = location_at(space, 0x700008);
+	other = location_at(space, 0x700018);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(first), "");
+	assert_string_equal(name_of(other), "");
+	assert_int_equal(counts.unsymbolized, 2);
+	/* But after an hour, as if it were another file. */
+	symbol_cache_clear(cache);
+	begin_again();
+	first = location_at(map_known(1, "a.so"), 0x700008);
+	symbolize();
+	assert_string_equal(name_of(first), "first");
 	symbol_cache_free(cache);
 	cache = NULL;
 }
@@ -892,6 +942,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
 		TEST(known_addresses_need_no_file),
+		TEST(file_that_fails_is_not_read_again),
 		TEST(lines_of_other_addresses_are_not_known),
 		TEST(symbols_with_a_problem_are_not_kept),
 		TEST(files_without_a_build_id_are_not_kept),

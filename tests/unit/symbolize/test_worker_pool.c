@@ -1202,17 +1202,26 @@ static void worker_of_test(enum worker_kind kind, const int fds[], size_t count)
 	worker_main(kind, fds, count);
 }
 
+static size_t failures_noted[12]; /* of each job */
+
+static void note_failed_job(void *arg, size_t job)
+{
+	(void)arg;
+	failures_noted[job]++;
+}
+
 static void failing_workers_do_not_affect_others(void **state)
 {
 	static const struct {
 		const char *path, *problem;
+		bool is_noted;
 	} failures[] = {
-		{"crash", "signal 11"},
-		{"exit early", "could not be read"},
-		{"hang", "after 1 s of CPU time without a result"},
-		{"garbage", "violated the protocol"},
-		{"lines twice", "violated the protocol"},
-		{"close pipe", "signal 9"},
+		{"crash", "signal 11", true},
+		{"exit early", "could not be read", false},
+		{"hang", "after 1 s of CPU time without a result", true},
+		{"garbage", "violated the protocol", true},
+		{"lines twice", "violated the protocol", true},
+		{"close pipe", "signal 9", true},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -1223,6 +1232,8 @@ static void failing_workers_do_not_affect_others(void **state)
 	(void)state;
 	pool.cpu_s = 1;
 	pool.processes = 3;
+	pool.failed = note_failed_job;
+	memset(failures_noted, 0, sizeof(failures_noted));
 	for (size_t i = 0; i < 12; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
 		jobs[i] = (struct worker_job){
@@ -1239,8 +1250,10 @@ static void failing_workers_do_not_affect_others(void **state)
 		if (i % 2 == 0) {
 			assert_int_equal(results[i].calls, 1);
 			assert_string_equal(results[i].problem, "");
+			assert_int_equal(failures_noted[i], 0);
 			continue;
 		}
+		assert_int_equal(failures_noted[i], failures[i / 2].is_noted);
 		assert_true(results[i].calls == !strcmp(jobs[i].path, "lines twice"));
 		if (!strstr(results[i].problem, failures[i / 2].problem))
 			fail_msg("\"%s\" is not \"%s\"", results[i].problem,
