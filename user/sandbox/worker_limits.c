@@ -16,8 +16,8 @@
 
 /*
  * Bytes that a worker may allocate in addition to the memory inherited from its parent. Compressed
- * sections of one file may expand to 4 GiB (see debuginfo/debug_files.c). On small machines the
- * limit is half of the physical memory.
+ * sections of one file may expand to 4 GiB (see debuginfo/debug_files.c). On machines with less
+ * memory for each CPU, the limit is such that all workers together have half of it.
  */
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define OOM_VICTIM "1000"
@@ -42,9 +42,19 @@ static rlim_t read_data_size(void)
 	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
+unsigned int worker_processes(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (cpus < 1)
+		return 1;
+	return cpus < (long)WORKER_PROCESSES_MAX ? (unsigned int)cpus : WORKER_PROCESSES_MAX;
+}
+
 void limit_memory(void)
 {
-	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
+	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2 /
+		       worker_processes(),
 	       max = read_data_size();
 	const struct rlimit no_core = {0};
 	struct rlimit limit;

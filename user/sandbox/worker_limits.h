@@ -7,13 +7,19 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define WORKER_PROCESSES_MAX 64u
+
+/* Returns how many workers read the files of a profile at a time: one for each CPU, but not more.
+ */
+unsigned int worker_processes(void);
+
 /* Bytes of stack that a worker may have at most. */
 #define WORKER_STACK_MAX ((size_t)8 << 20)
 
 /*
  * Limits the calling process, and processes that it forks later: each dumps no core, and has a
- * limit of memory (RLIMIT_DATA, and RLIMIT_STACK), above which allocations fail. Files mapped for
- * reading do not count.
+ * limit of memory (RLIMIT_DATA, and RLIMIT_STACK), above which allocations fail: worker_processes()
+ * of them have at most half of the memory of the machine. Files mapped for reading do not count.
  */
 void limit_memory(void);
 

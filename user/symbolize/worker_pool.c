@@ -28,7 +28,7 @@
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
 
-#define PROCESSES_MAX 64u
+#define PROCESSES_MAX WORKER_PROCESSES_MAX
 /* For each process, the opener of its worker, and one that may be busy with the worker before. */
 #define OPENERS_PER_PROCESS 2u
 #define OPENERS_MAX (OPENERS_PER_PROCESS * PROCESSES_MAX)
@@ -187,11 +187,7 @@ static unsigned int deadline_s(const struct worker_pool *pool)
 
 static unsigned int processes_max(const struct worker_pool *pool)
 {
-	long cpus = pool->processes ? (long)pool->processes : sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (cpus < 1)
-		return 1;
-	return cpus < (long)PROCESSES_MAX ? (unsigned int)cpus : PROCESSES_MAX;
+	return pool->processes ? MIN(pool->processes, PROCESSES_MAX) : worker_processes();
 }
 
 static void report_problem(const struct batch *batch, size_t job, const char *text)

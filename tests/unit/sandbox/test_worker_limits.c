@@ -2,6 +2,7 @@
 /* Limits and priorities, in child processes. */
 #include "sandbox/worker_limits.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,15 +44,40 @@ static rlim_t data_size(void)
 	return found == 1 ? (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Above what the process has: 6 GiB, or half of the memory of a small machine. */
-static int memory_is_limited(void)
+static long fake_cpus, fake_gib; /* 0: those of this machine */
+
+long sysconf(int name)
 {
-	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
-	       before = data_size();
+	static long (*real)(int name);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "sysconf");
+	if (name == _SC_NPROCESSORS_ONLN && fake_cpus)
+		return fake_cpus;
+	if (name == _SC_PHYS_PAGES && fake_gib)
+		return fake_gib * (long)(1024 * MIB) / real(_SC_PAGESIZE);
+	return real(name);
+}
+
+static void there_is_a_worker_for_each_cpu(void **state)
+{
+	static const long cpus[] = {-1, 1, 2, 64, 65};
+	static const unsigned int workers[] = {1, 1, 2, 64, 64};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++) {
+		fake_cpus = cpus[i];
+		assert_int_equal(worker_processes(), workers[i]);
+	}
+	fake_cpus = 0;
+}
+
+/* Above what the process has: 6 GiB, or such that all workers have half of the memory together. */
+static int memory_is_limited_to(rlim_t extra)
+{
+	const rlim_t before = data_size();
 	struct rlimit core, data;
 
-	if (extra > WORKER_MEMORY_MAX)
-		extra = WORKER_MEMORY_MAX;
 	limit_memory();
 	if (getrlimit(RLIMIT_CORE, &core) || getrlimit(RLIMIT_DATA, &data))
 		return 1;
@@ -62,6 +88,27 @@ static int memory_is_limited(void)
 		return 3;
 	/* The hard limit stays. */
 	return data.rlim_max == data.rlim_cur ? 4 : 0;
+}
+
+static int memory_of_a_large_machine(void)
+{
+	fake_gib = 256;
+	fake_cpus = 8;
+	return memory_is_limited_to(WORKER_MEMORY_MAX);
+}
+
+static int memory_is_shared(void)
+{
+	fake_gib = 16;
+	fake_cpus = 4;
+	return memory_is_limited_to(2 * 1024 * MIB);
+}
+
+static int memory_is_shared_by_as_many_as_there_are(void)
+{
+	fake_gib = 128;
+	fake_cpus = 128;
+	return memory_is_limited_to(1024 * MIB);
 }
 
 static int lower_limit_stays(void)
@@ -105,7 +152,9 @@ static int small_stack_stays(void)
 static void memory_has_limits(void **state)
 {
 	(void)state;
-	assert_int_equal(status_of(memory_is_limited), 0);
+	assert_int_equal(status_of(memory_of_a_large_machine), 0);
+	assert_int_equal(status_of(memory_is_shared), 0);
+	assert_int_equal(status_of(memory_is_shared_by_as_many_as_there_are), 0);
 	assert_int_equal(status_of(lower_limit_stays), 0);
 	assert_int_equal(status_of(large_stack_is_limited), 0);
 	assert_int_equal(status_of(small_stack_stays), 0);
@@ -217,6 +266,7 @@ static void killed_child_is_reaped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(there_is_a_worker_for_each_cpu),
 		cmocka_unit_test(memory_has_limits),
 		cmocka_unit_test(worker_is_the_first_victim),
 		cmocka_unit_test(background_work_has_a_low_priority),
