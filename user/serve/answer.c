@@ -189,8 +189,10 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 		 bool again, struct profile_job_result *result, struct error *error)
 {
 	const bool is_window = count == 1 && slices->is_window && slices->file >= 0;
+	const struct store_damaged none = {0};
 	struct store store;
-	int err = store_open(&store, config->path, &config->limits, error);
+	int err = store_open_knowing(&store, config->path, &config->limits,
+				     config->damaged ? config->damaged : &none, error);
 
 	if (!err && is_window)
 		err = store_add_file(&store, slices->file, slices->start_ns, config->window_s,
@@ -205,6 +207,7 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 	result->store = store.counts;
 	result->windows = store.count;
 	result->window_bytes = store.bytes;
+	result->damaged = store.damaged;
 	store_close(&store);
 	return MIN(err, 0);
 }

@@ -26,6 +26,7 @@ struct store_config {
 	struct store_limits limits;
 	uint32_t window_s; /* seconds of a new window */
 	uint32_t labels; /* LABEL_SET()s of stored samples */
+	const struct store_damaged *damaged; /* by jobs before; NULL: none is known */
 };
 
 /*

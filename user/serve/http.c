@@ -130,6 +130,7 @@ struct http {
 			      0: none */
 	bool again; /* the next slices may be stored already */
 	struct metrics metrics;
+	struct store_damaged damaged; /* windows of the store */
 	char host_name[HOST_NAME_MAX + 1]; /* of this machine */
 };
 
@@ -191,6 +192,7 @@ static int run_query(void *arg, int file, struct profile_job_result *result, str
 {
 	struct query *query = arg;
 	const struct store_config *store = &query->http->config->store;
+	struct store_config knowing = *store;
 
 	switch (query->kind) {
 	case QUERY_PROFILE:
@@ -207,7 +209,8 @@ static int run_query(void *arg, int file, struct profile_job_result *result, str
 	case QUERY_TARGETS:
 		return answer_targets(store->path, &query->request, query->host, file, error);
 	case QUERY_STORE:
-		return store_slices(store, query->slices, query->slice_count, query->http->again,
+		knowing.damaged = &query->http->damaged;
+		return store_slices(&knowing, query->slices, query->slice_count, query->http->again,
 				    result, error);
 	default:
 		return error_set(error, EINVAL, "there is no such job");
@@ -400,6 +403,7 @@ static void end_store_job(struct http *http, int64_t now)
 		add_counts(&http->metrics.store, &result->store);
 		http->metrics.windows = result->windows;
 		http->metrics.window_bytes = result->window_bytes;
+		http->damaged = result->damaged;
 	}
 	if (query->status != MHD_HTTP_OK) {
 		snprintf(text, sizeof(text), "store: %s", query->message);

@@ -22,6 +22,7 @@ struct profile_job_result {
 	char error[160]; /* message of `err` */
 	struct store_counts store;
 	uint64_t windows, window_bytes; /* in the store */
+	struct store_damaged damaged;
 	sem_t end; /* private: profile_job_kill() */
 };
 

@@ -153,6 +153,38 @@ static struct profile *read_window(const struct store *store, const struct windo
 	return pprof_read(path, NULL);
 }
 
+/* Windows that can't be read */
+
+static bool is_damaged(const struct store *store, const struct window_name *name)
+{
+	for (size_t i = 0; i < store->damaged.count; i++) {
+		const struct window_name *damaged = &store->damaged.names[i];
+
+		if (damaged->start_us == name->start_us && damaged->seconds == name->seconds)
+			return true;
+	}
+	return false;
+}
+
+/* Those for which there is no room are read again. */
+static void note_damaged(struct store *store, const struct window_name *name)
+{
+	if (store->damaged.count < STORE_DAMAGED_MAX)
+		store->damaged.names[store->damaged.count++] = *name;
+}
+
+/* Those that were removed make room. */
+static void note_all_damaged(struct store *store, const struct store_damaged *damaged)
+{
+	bool found;
+
+	for (size_t i = 0; i < damaged->count; i++) {
+		find_window(store, &damaged->names[i], &found);
+		if (found)
+			note_damaged(store, &damaged->names[i]);
+	}
+}
+
 /* The sources of merged windows */
 
 static bool is_in_slot(const struct window_name *name, const struct window_name *slot)
@@ -164,7 +196,8 @@ static bool is_in_slot(const struct window_name *name, const struct window_name 
 static bool has_sources(const struct store *store, const struct window_name *slot)
 {
 	for (size_t i = 0; i < store->count; i++) {
-		if (is_in_slot(&store->windows[i].name, slot))
+		if (is_in_slot(&store->windows[i].name, slot) &&
+		    !is_damaged(store, &store->windows[i].name))
 			return true;
 	}
 	return false;
@@ -176,11 +209,13 @@ static int remove_sources(struct store *store, const struct window_name *merged)
 	struct profile *profile;
 	int err = 0;
 
-	if (!has_sources(store, merged))
+	if (is_damaged(store, merged) || !has_sources(store, merged))
 		return 0;
 	profile = read_window(store, merged);
-	if (!profile)
+	if (!profile) {
+		note_damaged(store, merged);
 		return 0;
+	}
 	for (size_t i = store->count; i-- > 0 && !err;) {
 		if (is_in_slot(&store->windows[i].name, merged) &&
 		    merge_contains(profile, &store->windows[i].name))
@@ -341,11 +376,18 @@ static int open_directory(struct store *store, const char *path, bool writes, st
 int store_open(struct store *store, const char *path, const struct store_limits *limits,
 	       struct error *error)
 {
+	return store_open_knowing(store, path, limits, &(struct store_damaged){0}, error);
+}
+
+int store_open_knowing(struct store *store, const char *path, const struct store_limits *limits,
+		       const struct store_damaged *damaged, struct error *error)
+{
 	int err = open_directory(store, path, true, error);
 
 	if (err)
 		return err;
 	store->limits = *limits;
+	note_all_damaged(store, damaged);
 	err = remove_all_sources(store);
 	return err ? error_errno(error, -err, "%s", path) : 0;
 }
@@ -586,13 +628,16 @@ static int gather(struct store *store, struct merge *merge, const struct window_
 		const struct window_name *name = &store->windows[i].name;
 		struct profile *profile;
 
-		if (!is_in_slot(name, slot))
+		if (!is_in_slot(name, slot) || is_damaged(store, name))
 			continue;
 		profile = read_window(store, name);
 		/* One with values of other types is left alone, too. */
 		err = profile ? merge_add(merge, profile, name) : -EBADMSG;
-		store->counts.unreadable += err && err != -ENOMEM;
 		profile_free(profile);
+		if (err && err != -ENOMEM) {
+			store->counts.unreadable++;
+			note_damaged(store, name);
+		}
 	}
 	return err == -ENOMEM ? err : 0;
 }
@@ -661,6 +706,8 @@ static int merge_slot(struct store *store, const struct window_name *slot, struc
 		/* A damaged one is not replaced. */
 		err = existing ? merge_add(&merge, existing, NULL) : -EBADMSG;
 		profile_free(existing);
+		if (err && err != -ENOMEM)
+			note_damaged(store, slot);
 	}
 	if (!err)
 		err = gather(store, &merge, slot);
@@ -693,7 +740,8 @@ int store_maintain(struct store *store, int64_t now_us, struct error *error)
 				merged_seconds[level],
 			};
 
-			if (name->seconds >= slot.seconds || window_end(&slot) > before)
+			if (name->seconds >= slot.seconds || window_end(&slot) > before ||
+			    is_damaged(store, name) || is_damaged(store, &slot))
 				continue;
 			err = merge_slot(store, &slot, error);
 			if (err)

@@ -50,6 +50,14 @@ struct store_counts {
 	uint64_t unreadable; /* windows that could not be read, for a merge */
 };
 
+#define STORE_DAMAGED_MAX 64u
+
+/* Windows that could not be read, which are not read again for merges. All zero: none. */
+struct store_damaged {
+	struct window_name names[STORE_DAMAGED_MAX];
+	size_t count;
+};
+
 /* Members are public to be read. */
 struct store {
 	char *path;
@@ -59,6 +67,7 @@ struct store {
 	size_t count, capacity;
 	uint64_t bytes; /* of all windows */
 	struct store_counts counts;
+	struct store_damaged damaged; /* of store_open_knowing(), and others since then */
 };
 
 /*
@@ -75,6 +84,10 @@ int store_create(const char *path, uid_t owner, struct error *error);
  */
 int store_open(struct store *store, const char *path, const struct store_limits *limits,
 	       struct error *error);
+
+/* As store_open(), but knows windows that could not be read by a process before. */
+int store_open_knowing(struct store *store, const char *path, const struct store_limits *limits,
+		       const struct store_damaged *damaged, struct error *error);
 
 /*
  * Lists the windows of the store in the directory `path`, without rights to write there. Returns 0

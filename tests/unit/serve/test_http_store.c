@@ -51,6 +51,7 @@ static volatile struct shared {
 	unsigned int refused; /* ASK_STORED meanwhile */
 	int rest_err; /* of store_slices() without a job */
 	unsigned int calls; /* of store_slices() */
+	size_t damaged; /* windows that the last one knew */
 	bool again, is_window; /* the first slice */
 	size_t slices;
 	int64_t first_ns, last_ns; /* the starts of the slices */
@@ -122,8 +123,8 @@ void profile_job_release(struct profile_job *job)
 int store_slices(const struct store_config *store, const struct slice_file *slices, size_t count,
 		 bool again, struct profile_job_result *result, struct error *error)
 {
-	(void)store;
 	(void)result;
+	shared->damaged = store->damaged->count;
 	shared->calls++;
 	shared->again = again;
 	shared->slices = count;
@@ -433,6 +434,34 @@ static void forms_of_slices_are_those_of_the_sampler(void **state)
 	send_slice(2, 1);
 	expect_ask(ASK_STORED);
 	assert_false(shared->is_window);
+	end();
+}
+
+/* Each job is another process. */
+static void jobs_know_damaged_windows(void **state)
+{
+	(void)state;
+	start(true);
+	shared->result.damaged.count = 2;
+	send_slice(1, 1);
+	end_window(1);
+	expect_ask(ASK_STORED);
+	assert_int_equal(shared->damaged, 0);
+	send_slice(2, 1);
+	end_window(2);
+	expect_ask(ASK_STORED);
+	assert_int_equal(shared->damaged, 2);
+	/* One that does not come to its end says nothing. */
+	shared->result.damaged.count = 0;
+	shared->result.done = false;
+	shared->result.store.written = 0;
+	send_slice(3, 1);
+	end_window(3);
+	turn();
+	shared->result.done = true;
+	end_window(3);
+	turn();
+	assert_int_equal(shared->damaged, 2);
 	end();
 }
 
@@ -898,6 +927,7 @@ int main(void)
 		TEST(windows_end_after_a_full_minute),
 		TEST(slices_of_requests_are_not_for_the_store),
 		TEST(forms_of_slices_are_those_of_the_sampler),
+		TEST(jobs_know_damaged_windows),
 		TEST(counts_are_sums),
 		TEST(store_without_process_gets_the_slices_again),
 		TEST(failing_store_gets_the_slices_again),

@@ -576,6 +576,61 @@ static void full_disk_of_others_does_not_cost_all(void **state)
 	room = -1;
 }
 
+static void overwrite(const char *path, const void *bytes, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(syscall(SYS_write, fd, bytes, size), size);
+	close(fd);
+}
+
+/* Not by each job, until it is too old. */
+static void damaged_window_is_read_once(void **state)
+{
+	struct store store = open_store(state, &limits);
+	char *path = scratch_file(state, "20270115T080300.000000Z-60s.pb.gz");
+	static unsigned char bytes[65536];
+	struct store_damaged damaged;
+	ssize_t size;
+	int fd;
+
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	fd = open(path, O_RDONLY);
+	size = read(fd, bytes, sizeof(bytes));
+	assert_true(size > 0 && size < (ssize_t)sizeof(bytes));
+	close(fd);
+	overwrite(path, "damaged", 7);
+	maintain_all(&store, START + DAY);
+	assert_int_equal(store.count, 2);
+	assert_int_equal(store.counts.unreadable, 1);
+	damaged = store.damaged;
+	assert_int_equal(damaged.count, 1);
+	store_close(&store);
+
+	/* Though it could be read now, it is not tried. */
+	overwrite(path, bytes, (size_t)size);
+	assert_int_equal(store_open_knowing(&store, directory(state), &limits, &damaged, NULL), 0);
+	maintain_all(&store, START + DAY);
+	assert_int_equal(store.count, 2);
+	assert_int_equal(store.counts.unreadable, 0);
+	assert_int_equal(store.damaged.count, 1);
+	store_close(&store);
+
+	/* By a process that does not know it. */
+	store = open_store(state, &limits);
+	maintain_all(&store, START + DAY);
+	assert_int_equal(store.count, 1);
+	store_close(&store);
+
+	/* What was removed is forgotten. */
+	assert_int_equal(store_open_knowing(&store, directory(state), &limits, &damaged, NULL), 0);
+	assert_int_equal(store.damaged.count, 0);
+	store_close(&store);
+	free(path);
+}
+
 static void damaged_window_stays_apart(void **state)
 {
 	struct store store = open_store(state, &limits);
@@ -1050,6 +1105,7 @@ int main(void)
 		SCRATCH_TEST(wrong_clock_costs_few),
 		SCRATCH_TEST(full_disk_costs_the_oldest),
 		SCRATCH_TEST(full_disk_of_others_does_not_cost_all),
+		SCRATCH_TEST(damaged_window_is_read_once),
 		SCRATCH_TEST(damaged_window_stays_apart),
 		SCRATCH_TEST(other_files_are_left_alone),
 		SCRATCH_TEST(store_is_a_directory_of_its_process),
