@@ -1425,6 +1425,7 @@ int http_run(const struct http_config *config, struct error *error)
 		http->host_name[0] = '\0';
 	http->next_id = first_id(http);
 	http->again = config->restarts;
+	http->metrics.restarts = config->restarts;
 	http->store = (struct query){
 		.http = http,
 		.kind = QUERY_STORE,

@@ -117,5 +117,8 @@ void print_metrics(const struct metrics *metrics, FILE *out)
 	print_one(out, "http_requests_refused_total", "counter",
 		  "HTTP requests that were refused, as too many were being answered.",
 		  metrics->requests_refused);
+	print_one(out, "http_restarts_total", "counter",
+		  "How often the process that serves HTTP was started again after a crash.",
+		  metrics->restarts);
 	print_one(out, "http_connections", "gauge", "Open HTTP connections.", metrics->connections);
 }

@@ -16,6 +16,7 @@ struct metrics {
 	uint64_t slices_dropped; /* that were not stored */
 	uint64_t requests, requests_failed, requests_refused;
 	uint64_t connections; /* now */
+	uint64_t restarts; /* of this process, after a crash */
 	uint64_t resident_bytes; /* of the process that serves HTTP */
 	uint64_t cpu_ns; /* of this process, those before it, and those that it forked */
 };

@@ -769,6 +769,7 @@ static void early_request_is_answered(void **state)
 static void replacing_server_begins_anew(void **state)
 {
 	struct ask ask;
+	int fd;
 
 	(void)state;
 	config.restarts = 3;
@@ -780,6 +781,10 @@ static void replacing_server_begins_anew(void **state)
 	reply(&(struct reply){.type = REPLY_READY, .id = 2 * SERVER_IDS}, -1);
 	send_slice(2, true);
 	reply(&(struct reply){.type = REPLY_READY, .id = ask.id, .slice = 2}, -1);
+	fd = send_request("any", "GET", "/metrics", ADDRESS);
+	reply(&(struct reply){.type = REPLY_COUNTERS, .id = expect_ask(ASK_COUNTERS).id}, -1);
+	assert_int_equal(read_response(fd), 200);
+	assert_non_null(strstr(body, "\nstackbeat_http_restarts_total 3\n"));
 	send_slice(3, true);
 	reply(&(struct reply){.type = REPLY_END}, -1);
 	expect_end(0);

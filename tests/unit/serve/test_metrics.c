@@ -42,6 +42,7 @@ static void values_are_those_of_the_counters(void **state)
 		.store = {.removed_full = 3},
 		.windows = 5,
 		.cpu_ns = 20000000,
+		.restarts = 6,
 	};
 	char *text;
 
@@ -49,6 +50,7 @@ static void values_are_those_of_the_counters(void **state)
 	metrics.sampler.truncated[TRUNCATED_KERNEL] = 100 - COMPLETE;
 	text = print(&metrics);
 	assert_line(text, "stackbeat_samples_total 100");
+	assert_line(text, "stackbeat_http_restarts_total 6");
 	assert_line(text, "stackbeat_samples_complete_total 93");
 	assert_line(text, "stackbeat_samples_lost_total{cause=\"ring full\"} 2");
 	assert_line(text, "stackbeat_samples_truncated_total{cause=\"kernel\"} 7");
