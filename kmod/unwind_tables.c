@@ -406,6 +406,8 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 	".endm\n"                                                                                  \
 	".macro sb_leave n, fp, next, before\n"                                                    \
 	".Loutside_%=_\\n:\n"                                                                      \
+	"testq %[ret], %[ret]\n"                                                                   \
+	"jz .Lleft_%=_\\n\n"                                                                       \
 	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
 	"movq \\fp, %[offset]\n"                                                                   \
 	"movq \\next, %[next]\n"                                                                   \
@@ -430,8 +432,8 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 /*
  * Follows up to SB_RUN_ROUND frames of a run, by frame pointers. fast->rbp is aligned, at least
  * fast->rsp, and masked against speculation. *seen: all bits of the frame pointers that were taken.
- * Returns SB_ROUND_*; after SB_ROUND_OUTSIDE, fast->rip is the return address that was not stored,
- * otherwise it is not changed.
+ * Returns SB_ROUND_*; after SB_ROUND_OUTSIDE, fast->rip is the return address that was not stored, and
+ * not 0: stacks end there, which the careful path knows. Otherwise it is not changed.
  */
 static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fast_range *range,
 					unsigned long mask, unsigned long *seen)
@@ -1048,14 +1050,16 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 		fast.hash = sb_hash(*hash, regs->ip);
 		end = sb_follow(walk, &fast, &range, frames_end, false);
 		if (likely(end == SB_WALK_DONE)) {
-			/* Most walks end here, and have left nothing in `walk`. */
+			/* Most walks end here, and leave nothing but their range in `walk`. */
+			walk->range = range;
 			*hash = fast.hash;
 			count = fast.to - frames;
 			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
 			       SB_SHAPE_TABLE_FRAMES(count - 1);
 		}
-		walk->range = range;
 	}
+	/* Not that of an earlier walk, whose table may be freed: sb_unwind_goroutine() reads it. */
+	walk->range = range;
 	/* A copy: `fast` stays in registers. */
 	walk->fast = fast;
 	walk->misses = misses;
@@ -1075,10 +1079,14 @@ static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
 u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
 	struct sb_walk *walk = this_cpu_read(sb_walks);
+	const struct sb_unwind_table *table = walk->range->table;
 	const struct stackbeat_unwind_go *go = walk->space->go;
 
 	if (!go)
 		return 0;
+	/* A program may have several runtimes: the outermost frames are of the one that runs the thread. */
+	if (table && table->view.go->curg)
+		go = table->view.go;
 	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))
 		return sb_goroutine_read_slowly(wanted, words, go);
 	return sb_goroutine_read(wanted, words, go, rdfsbase());

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of code without frame pointers, by the unwind tables of its files."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -17,7 +18,7 @@ from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
                      run, Skip, start, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, PAGE, S, Session, STOP_NAMES
-from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, wait_for_files
+from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
@@ -133,6 +134,25 @@ def stack_is_copied_until_the_tables_are_there():
                     for cpu in session.get()["cpu_stats"].values()), "copies of all CPUs")
         spaces.drain()
         check_balance(stats)
+
+
+@test
+def stack_of_a_fiber_ends_at_its_return_address():
+    """It is 0, below any saved frame pointer, in code that is walked by frame pointers."""
+    for mode in ("zero", "stale"):
+        process = start(*workload("fiber", mode))
+        with Session(rate=2000, watermark=4096, pids=[process.pid]) as session:
+            session.start()
+            file_id = next(iter(wait_for_files(session, process).files))
+            parts = unpack_table(compile_table(process.args[0]))
+            # The session before may have set it.
+            with contextlib.suppress(FileExistsError):
+                session.set_table(file_id, pack_table(*parts, [(0, 256 * (len(parts[1]) - 1))]))
+            samples = session.read_until(lambda samples: sum(bool(sample.table_frames) for sample in samples) >= SAMPLES)
+        process.kill()
+        stacks = {(len(sample.user), STOP_NAMES[sample.user_stop]) for sample in samples if sample.table_frames}
+        # bottom, four times descend, run
+        check_equal(stacks, {(6, "outermost")}, f"frames and ends with {mode}")
 
 
 @test
