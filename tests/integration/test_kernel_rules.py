@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import check, check_equal, defer, load, run, start, test, unload, use, wait_until, workload
 from stackbeat import Events, S, Session
+from workloads import spinning
 
 CHECK = Path("/sys/module/stackbeat/parameters/kernel_stack_check")
 TRACING = Path("/sys/kernel/tracing")
@@ -175,11 +176,8 @@ def a_difference_ends_rules():
     def sample_spinning(enough):
         code = code_of("turncoat")
         session.read()
-        spinner = start("/bin/sh", "-c", f"while echo 100 >{PARAMETERS}/spin; do :; done")
-        samples = session.read_until(lambda samples: enough([sample for sample in samples if is_in(code, sample)]))
-        # The module can't be removed while it spins.
-        spinner.kill()
-        spinner.wait()
+        with spinning("turncoat"):
+            samples = session.read_until(lambda samples: enough([sample for sample in samples if is_in(code, sample)]))
         return [sample for sample in samples if is_in(code, sample)]
 
     for lie in 0, 1, 0:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness import check, check_equal, defer, load, run, start, test, workload
 from stackbeat import STOP_NAMES, S, Session
+from workloads import spinning
 
 MODULE = os.environ.get("STACKBEAT_STRAY")
 PARAMETERS = Path("/sys/module/stray/parameters")
@@ -46,16 +47,11 @@ def failed_unwinds_contain_only_code_addresses():
 
     with Session(rate=1000, parts=S.PART_KERNEL, watermark=4096, budget=S.BUDGET_MAX) as session:
         session.start()
-        # Again and again: the host may not run the CPU while it spins.
-        spinner = start("/bin/sh", "-c", f"while echo 100 >{PARAMETERS}/spin; do :; done")
-        samples = session.read_until(lambda samples: reader.pid in {sample.pid for sample in samples} and sum(
-            sample.pid == spinner.pid and is_astray(sample) for sample in samples) >= 100)
+        with spinning("stray") as spinner:
+            samples = session.read_until(lambda samples: reader.pid in {sample.pid for sample in samples} and sum(
+                sample.pid == spinner.pid and is_astray(sample) for sample in samples) >= 100)
         session.stop()
         samples += session.read()
-    check_equal(spinner.poll(), None, "status of the spinning shell")
-    # The module can't be removed while it spins.
-    spinner.kill()
-    spinner.wait()
     astray = [sample for sample in samples if is_astray(sample)]
     for sample in astray:
         for frame in sample.kernel:

@@ -2,6 +2,7 @@
 """Expected stacks of the workloads with short-lived processes, libraries and mappings, and the file
 systems from which these workloads run."""
 
+import contextlib
 import functools
 import os
 import re
@@ -10,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import elf_file
-from harness import check, defer, run, Skip, start, WORKLOADS, workload
+from harness import check, check_equal, defer, run, Skip, start, WORKLOADS, workload
 
 WORKERS = [f"work_{number:02}" for number in range(40)]
 LIBRARIES = [f"swap_{number}" for number in range(4)]
@@ -22,6 +23,17 @@ def root_only(path):
     """Makes a file readable to root only. Processes that run it already go on."""
     os.chown(path, 0, 0)
     path.chmod(0o700)
+
+
+@contextlib.contextmanager
+def spinning(module):
+    """The process that has a module of tests/stress/stray spin again and again, as the host may not run the CPU while
+    the module spins. The process has ended after the block: a module that spins can't be removed."""
+    process = start("/bin/sh", "-c", f"while echo 100 >/sys/module/{module}/parameters/spin; do :; done")
+    yield process
+    check_equal(process.poll(), None, "status of the spinning shell")
+    process.kill()
+    process.wait()
 
 
 @functools.cache
