@@ -83,7 +83,7 @@ def await_windows(server, count):
 @test
 def serve_counts_all_its_processes():
     group = Group("serve")
-    server = Server("-F", 49, preexec_fn=group.enter)
+    server = Server("-F", 49, "--window", 5, preexec_fn=group.enter)
     await_windows(server, 1)
     check_share(stated_by_serve(server)[0], group, "serve, idle")
     programs = start("sh", "-c", PROGRAMS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

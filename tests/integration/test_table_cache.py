@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from harness import (check, check_equal, has_whole_stack, load, Recording, run, samples_of, start, temporary_directory,
-                     test, user_part, wait_until, WORKLOADS)
+                     test, user_part, WORKLOADS)
 
 # A file is trusted when it has not changed for so long.
 SETTLED_S = 3
@@ -32,8 +32,9 @@ def build_id_of(path):
 
 
 def settle(*paths):
-    wait_until(lambda: all(time.time() - os.stat(path).st_ctime > SETTLED_S + 1 for path in paths),
-               "files that were not changed")
+    """Puts the guest's clock forward to when the files have not changed for long enough."""
+    changed = max(os.stat(path).st_ctime for path in paths)
+    time.clock_settime(time.CLOCK_REALTIME, max(time.time(), changed + SETTLED_S + 1))
 
 
 def await_lines(recording, *beginnings):

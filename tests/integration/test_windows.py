@@ -16,7 +16,7 @@ ROTATED = re.compile(r"profile\.\d{8}T\d{6}Z(\.\d+)?\.pb\.gz")
 
 
 def written(recording):
-    return sorted(recording.path.parent.glob("*.pb.gz"), key=lambda path: pprof.Profile(path).time_nanos)
+    return list(recording.path.parent.glob("*.pb.gz"))
 
 
 def check_snapshots(*options):
@@ -87,7 +87,7 @@ def check_rotated_files(interval, *options):
     stats = recording.stop(session)
     recording.end()
     files = written(recording)
-    profiles = [pprof.Profile(path) for path in files]
+    profiles = sorted((pprof.Profile(path) for path in files), key=lambda profile: profile.time_nanos)
     check(all(ROTATED.fullmatch(path.name) for path in files), f"names {files}")
     for profile in profiles:
         check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples of a file")
