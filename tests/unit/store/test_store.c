@@ -56,6 +56,17 @@ static bool has_room(int fd, size_t size)
 	return true;
 }
 
+const char *__asan_default_options(void);
+
+/*
+ * Freed memory is used again after 4 MiB, not 256: each process that crashes is a fork, which
+ * copies the page tables of what is waiting to be used again.
+ */
+const char *__asan_default_options(void)
+{
+	return "quarantine_size_mb=4";
+}
+
 ssize_t write(int fd, const void *data, size_t size)
 {
 	return has_room(fd, size) ? syscall(SYS_write, fd, data, size) : -1;
