@@ -217,6 +217,22 @@ static void report_progress(struct recorder *recorder, const struct recorder_con
 	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
 }
 
+/* The times of the windows follow the clock, which is known when they are taken. */
+static void note_clock(struct recorder *recorder, const struct recorder_config *config)
+{
+	struct error message;
+	int64_t step;
+
+	wall_clock_update(&recorder->clock);
+	step = wall_clock_take_step(&recorder->clock);
+	if (!step)
+		return;
+	recorder->clock_steps++;
+	error_set(&message, 0, "the clock was set %s by %.1f s: times of profiles follow it",
+		  step > 0 ? "ahead" : "back", (double)llabs(step) / (double)NS_PER_SECOND);
+	config->warning(message.text, config->arg);
+}
+
 /* Samples until something ends it: the command, the duration, the caller, an error. */
 static int sample_until_end(struct recorder *recorder, const struct recorder_config *config,
 			    int64_t start, struct error *error)
@@ -245,6 +261,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		if (ppoll(fds, count, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");
 		err = drain_rings(recorder, error);
+		note_clock(recorder, config);
 		ended = config->stop_requested(config->arg);
 		if (!err && config->drained)
 			config->drained(config->arg);
@@ -279,8 +296,11 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	int err;
 
 	/* Before the timers start: no sample is older than the profile says. */
-	recording->start_ns = now_ns(CLOCK_REALTIME);
 	recorder->start = now_ns(CLOCK_MONOTONIC);
+	wall_clock_start(&recorder->clock);
+	recorder->taken_suspended_ns = recorder->clock.suspended_ns;
+	recording->start_ns =
+		wall_clock_ns(&recorder->clock, recorder->start, recorder->taken_suspended_ns);
 	err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
 	if (err)
 		return err;
@@ -294,6 +314,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
 	error_keep_first(&err, error, later_err, &later);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
+	note_clock(recorder, config);
 	recorder->wake_at = 0;
 	later_err = drain_last(recorder, config, &later);
 	error_keep_first(&err, error, later_err, &later);
@@ -317,6 +338,7 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 			return err;
 		add_own_counts(recorder);
 		recorder->recording.duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
+		wall_clock_update(&recorder->clock);
 		count_cpu(recorder, CPU_READING, recorder->recording.counts);
 	}
 	*recording = recorder->recording;
@@ -332,7 +354,9 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	if (err)
 		return err;
 	counters_subtract(recording->counts, recorder->taken.counts);
-	recording->start_ns += recorder->taken.duration_ns;
+	recording->start_ns =
+		wall_clock_ns(&recorder->clock, recorder->start + recorder->taken.duration_ns,
+			      recorder->taken_suspended_ns);
 	recording->duration_ns -= recorder->taken.duration_ns;
 	return 0;
 }
@@ -348,8 +372,10 @@ static int take(struct recorder *recorder, bool last, struct window *window,
 	else if (!err)
 		err = collector_take(&recorder->collector, window, error);
 	/* The counters of an empty window are for the next one. */
-	if (!err && window->samples)
+	if (!err && window->samples) {
 		recorder->taken = recorder->recording;
+		recorder->taken_suspended_ns = recorder->clock.suspended_ns;
+	}
 	return err;
 }
 
@@ -368,6 +394,7 @@ int recorder_take_last(struct recorder *recorder, struct window *window,
 void recorder_skip_empty(struct recorder *recorder)
 {
 	recorder->taken.duration_ns = recorder->recording.duration_ns;
+	recorder->taken_suspended_ns = recorder->clock.suspended_ns;
 }
 
 int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "lib/pidfd.h"
+#include "lib/wall_clock.h"
 #include "record/child_command.h"
 #include "record/collector.h"
 #include "record/profile_export.h"
@@ -69,6 +70,8 @@ struct recorder {
 	 * for symbols. */
 	int64_t forked_cpu_ns, forked_symbols_ns;
 	bool is_ended_by_others; /* recorder_run() has returned because the session was stopped */
+	uint64_t clock_steps; /* how often the wall clock was set since the start, by a second or
+				 more */
 	/* Private. */
 	void *reserve; /* memory that is not used before sampling has ended */
 	const struct sandbox_server *sandbox; /* NULL: none */
@@ -78,9 +81,11 @@ struct recorder {
 	int64_t helper_cpu_ns;
 	int64_t own_cpu_ns[CPU_PARTS]; /* of this process and the openers that it forked */
 	int64_t start; /* CLOCK_MONOTONIC, ns */
+	struct wall_clock clock;
 	bool stopped; /* the counters are those of the stop */
 	uint64_t stats[STACKBEAT_S_COUNT]; /* of the module, as they were last read */
 	struct recording taken; /* the counters and the duration at the last recorder_take() */
+	int64_t taken_suspended_ns; /* see wall_clock.h; likewise */
 };
 
 /*
@@ -103,8 +108,9 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 /*
  * Moves all samples since the last call (or the start) to `window`, which the caller frees with
  * window_clear(), and sets `recording` to the times and counters of that period: the sums over all
- * windows with samples are those of the whole recording. Sampling goes on meanwhile, and nothing is
- * lost or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
+ * windows with samples are those of the whole recording. The start is that by the wall clock as it
+ * is set now, so that it may follow a step of it. Sampling goes on meanwhile, and nothing is lost
+ * or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
  * negative errno value: then all samples stay for the next call, and `window` is empty.
  */
 int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,

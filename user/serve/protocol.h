@@ -53,6 +53,7 @@ struct sampler_counters {
 	uint64_t lost_export; /* samples of slices that could not be exported or sent */
 	uint64_t slices;
 	uint64_t resident_bytes;
+	uint64_t clock_steps; /* see record/recorder.h */
 	uint32_t rate, cpus;
 };
 

@@ -560,6 +560,7 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 		counters->rate = recording.rate;
 		counters->cpus = recording.cpus;
 		counters->resident_bytes = resident_bytes();
+		counters->clock_steps = sampler->recorder.clock_steps;
 	}
 	reply.counters = *counters;
 	send_reply(sampler, &reply, -1);

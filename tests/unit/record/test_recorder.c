@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "record/recorder.h"
@@ -44,9 +46,30 @@ static struct {
 	bool has_failed;
 } sums;
 
+/* ns; all 0: the clocks are those of this machine. */
+static struct {
+	int64_t passed, suspended, set;
+} clocks;
+
+__attribute__((visibility("hidden"))) int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int64_t ns = clocks.passed;
+
+	if (!clocks.passed ||
+	    (clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME && clock != CLOCK_REALTIME))
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	if (clock != CLOCK_MONOTONIC)
+		ns += clocks.suspended;
+	if (clock == CLOCK_REALTIME)
+		ns += clocks.set;
+	*time = (struct timespec){ns / NS_PER_SECOND, ns % NS_PER_SECOND};
+	return 0;
+}
+
 static int set_up(void **state)
 {
 	(void)state;
+	memset(&clocks, 0, sizeof(clocks));
 	fake_device_init();
 	labels = (struct labels){.chosen = LABELS_DEFAULT};
 	memset(&sums, 0, sizeof(sums));
@@ -358,6 +381,100 @@ static void counters_are_those_of_the_session(void **state)
 	window_clear(&window);
 }
 
+/* What happens to the clocks between two windows of 20 s, and within the second one. */
+static const struct clock_change {
+	int64_t set_s, suspended_s; /* at the start */
+	int64_t later_set_s, later_suspended_s; /* after 10 s */
+	const char *message; /* NULL: none */
+} clock_changes[] = {
+	{0, 0, 0, 0, NULL},
+	{3600, 0, 0, 0, "the clock was set ahead by 3600.0 s"},
+	{-7200, 0, 0, 0, "the clock was set back by 7200.0 s"},
+	{0, 0, 20 * 86400, 0, "the clock was set ahead by 1728000.0 s"},
+	{0, 0, -20 * 86400, 0, "the clock was set back by 1728000.0 s"},
+	{0, 5 * 3600, 0, 0, NULL},
+	{0, 0, 0, 5 * 3600, NULL},
+	{-60, 300, 0, 0, "the clock was set back by 60.0 s"},
+	{0, 0, 0, 0, NULL},
+};
+
+#define CLOCK_CHANGES (sizeof(clock_changes) / sizeof(clock_changes[0]))
+
+static size_t change;
+static const char *wanted_message;
+
+static void change_clocks(int64_t set_s, int64_t suspended_s)
+{
+	clocks.set += set_s * NS_PER_SECOND;
+	clocks.suspended += suspended_s * NS_PER_SECOND;
+}
+
+static void expect_message(const char *text, void *arg)
+{
+	(void)arg;
+	assert_non_null(wanted_message);
+	assert_ptr_equal(strstr(text, wanted_message), text);
+	wanted_message = NULL;
+}
+
+/*
+ * A window has the times at which it was taken: by the clock as it is set at its end, which is
+ * right more often than before, and from its own start on, also if the machine was suspended
+ * meanwhile.
+ */
+static void take_while_clocks_change(void *arg)
+{
+	const struct clock_change *now = &clock_changes[change];
+	struct recording recording;
+	struct window window;
+	struct error error;
+	int64_t start;
+
+	(void)arg;
+	assert_null(wanted_message);
+	if (change == CLOCK_CHANGES)
+		return;
+	change_clocks(now->set_s, 0);
+	start = clocks.passed + clocks.suspended + clocks.set + now->later_set_s * NS_PER_SECOND;
+	change_clocks(0, now->suspended_s);
+	clocks.passed += 10 * NS_PER_SECOND;
+	change_clocks(now->later_set_s, now->later_suspended_s);
+	clocks.passed += 10 * NS_PER_SECOND;
+	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	assert_int_equal(recording.start_ns, start);
+	assert_int_equal(recording.duration_ns, 20 * NS_PER_SECOND);
+	assert_true(window.samples > 0);
+	window_clear(&window);
+	/* It comes with the next drain. */
+	wanted_message = now->message;
+	change++;
+}
+
+static void windows_have_the_time_at_which_they_were_taken(void **state)
+{
+	const struct recorder_config config = {
+		.session = &session,
+		.labels = &labels,
+		.no_symbolize = true,
+		.wake_fd = -1,
+		.stop_requested = stop_requested,
+		.drained = take_while_clocks_change,
+		.warning = expect_message,
+	};
+	struct error error;
+
+	(void)state;
+	clocks.passed = 1000 * NS_PER_SECOND;
+	clocks.suspended = 70 * NS_PER_SECOND;
+	clocks.set = 1700000000 * NS_PER_SECOND;
+	change = 0;
+	fake_device.before_drain = advance;
+	assert_int_equal(recorder_open(recorder, &config, &error), 0);
+	assert_int_equal(recorder_run(recorder, &config, &error), 0);
+	assert_int_equal(change, CLOCK_CHANGES);
+	assert_int_equal(recorder->clock_steps, 5);
+}
+
 /* A recording without an end of its own ends with its time, or with the session. */
 static void recording_ends_with_its_time(void **state)
 {
@@ -516,6 +633,7 @@ int main(void)
 		TEST(empty_windows_keep_their_counters),
 		TEST(empty_windows_may_keep_their_time),
 		TEST(counters_are_those_of_the_session),
+		TEST(windows_have_the_time_at_which_they_were_taken),
 		TEST(recording_ends_with_its_time),
 		TEST(recording_ends_with_its_session),
 		TEST(ring_that_cannot_be_mapped_loses_nothing),

@@ -38,7 +38,8 @@ static void values_are_those_of_the_counters(void **state)
 			    .session[COUNTER_READER_OVERHEAD_NS] = 3000000000,
 			    .session[COUNTER_TABLES_CPU_NS] = 1000000000,
 			    .session[COUNTER_WRITING_CPU_NS] = 500000000,
-			    .resident_bytes = 4096},
+			    .resident_bytes = 4096,
+			    .clock_steps = 6},
 		.store = {.removed_full = 3},
 		.windows = 5,
 		.cpu_ns = 20000000,
@@ -62,6 +63,7 @@ static void values_are_those_of_the_counters(void **state)
 	assert_line(text, "stackbeat_overhead_seconds_total{part=\"http\"} 0.020000000");
 	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
 	assert_line(text, "stackbeat_windows 5");
+	assert_line(text, "stackbeat_clock_steps_total 6");
 	assert_line(text, "stackbeat_resident_memory_bytes{process=\"sampler\"} 4096");
 	free(text);
 }

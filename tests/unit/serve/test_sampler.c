@@ -127,6 +127,7 @@ int recorder_open(struct recorder *opened, const struct recorder_config *wanted,
 			 opened->recording.command_line);
 	}
 	strcpy(opened->session.loaded, "/lib/module");
+	opened->clock_steps = 9;
 	return fake.open_err ? error_set(message, -fake.open_err, "can't open") : 0;
 }
 
@@ -1391,6 +1392,7 @@ static void count(void)
 	assert_int_equal(reply.err, -EIO);
 	/* Those that it knows. */
 	assert_int_equal(reply.counters.cpus, 8);
+	assert_int_equal(reply.counters.clock_steps, 9);
 }
 
 static void counters_are_those_of_the_recorder(void **state)
