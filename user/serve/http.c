@@ -122,6 +122,7 @@ struct http {
 	struct slices slices;
 	uint32_t stored; /* slices up to this one are in the store */
 	uint32_t stored_sent; /* the sampler was sent this */
+	uint32_t cut; /* the last slice of the windows that are being stored */
 	uint32_t next_id;
 	int signals;
 	bool ready, ended;
@@ -290,6 +291,14 @@ static void end_successful_job(struct query *query)
 		   "other answers have to be read by their clients before");
 }
 
+/* After a step of the clock, the slices before it are a window of their own. */
+static void collect_window(struct query *query)
+{
+	query->http->cut = query->last;
+	query->last = slices_connected(&query->http->slices, query->first, query->last);
+	collect_slices(query);
+}
+
 static void end_job(struct query *query)
 {
 	const struct profile_job_result *result = query->job.result;
@@ -325,8 +334,12 @@ static void advance_query(struct query *query, int64_t now)
 		ask(query, ASK_CUT, STATE_WAIT_END);
 	}
 	if (query->state == STATE_WAIT_SLICES &&
-	    slices_have(&query->http->slices, query->first, query->last))
-		collect_slices(query);
+	    slices_have(&query->http->slices, query->first, query->last)) {
+		if (query->kind == QUERY_STORE)
+			collect_window(query);
+		else
+			collect_slices(query);
+	}
 	if (query->state == STATE_WAIT_JOB)
 		start_job(query);
 	if (query->state == STATE_RUNNING && profile_job_has_ended(&query->job))
@@ -356,6 +369,31 @@ static int64_t next_window(const struct http *http, int64_t now)
 	int64_t real = now_ns(CLOCK_REALTIME);
 
 	return now + length - real % length + WINDOW_MARGIN_NS;
+}
+
+static void begin_window(struct http *http, int64_t now)
+{
+	http->store = (struct query){
+		.http = http,
+		.kind = QUERY_STORE,
+		.id = ++http->next_id,
+		.state = STATE_WAIT_TIME,
+		.recorded.file = -1,
+		.job.file = -1,
+		.until = next_window(http, now),
+	};
+}
+
+/* With the slices of the last cut that are not stored: see collect_window(). */
+static void begin_rest_of_window(struct http *http, int64_t now)
+{
+	struct query *query = &http->store;
+
+	begin_window(http, now);
+	query->first = http->stored + 1;
+	query->last = http->cut;
+	query->state = STATE_WAIT_SLICES;
+	query->until = now + SAMPLER_TIMEOUT_NS;
 }
 
 static void add_counts(struct store_counts *sum, const struct store_counts *counts)
@@ -397,6 +435,7 @@ static void end_store_job(struct http *http, int64_t now)
 {
 	struct query *query = &http->store;
 	const struct profile_job_result *result = query->job.result;
+	const bool is_stored = query->status == MHD_HTTP_OK || (result && result->store.written);
 	char text[256];
 
 	if (result && result->done) {
@@ -409,7 +448,7 @@ static void end_store_job(struct http *http, int64_t now)
 		snprintf(text, sizeof(text), "store: %s", query->message);
 		http->config->message(text);
 	}
-	if (query->status == MHD_HTTP_OK || (result && result->store.written)) {
+	if (is_stored) {
 		note_stored(http, MAX(http->stored, query->last));
 		http->again = false;
 	} else if (http->slices.bytes > SLICE_BYTES_MAX && query->last > http->stored) {
@@ -417,24 +456,22 @@ static void end_store_job(struct http *http, int64_t now)
 		note_stored(http, query->last);
 	}
 	clear_query(query);
-	*query = (struct query){
-		.http = http,
-		.kind = QUERY_STORE,
-		.id = ++http->next_id,
-		.state = STATE_WAIT_TIME,
-		.recorded.file = -1,
-		.job.file = -1,
-		.until = next_window(http, now),
-	};
+	if (is_stored && http->cut > http->stored)
+		begin_rest_of_window(http, now);
+	else
+		begin_window(http, now);
 }
 
 static void advance_store(struct http *http, int64_t now)
 {
-	if (!http->config->store.path || !send_stored(http))
+	if (!http->config->store.path)
 		return;
-	advance_query(&http->store, now);
-	if (http->store.state == STATE_ANSWERED)
+	while (send_stored(http)) {
+		advance_query(&http->store, now);
+		if (http->store.state != STATE_ANSWERED)
+			break;
 		end_store_job(http, now);
+	}
 }
 
 /* Closes the slices that no query needs. */
@@ -1319,12 +1356,34 @@ static void advance_queries(struct http *http, int64_t now)
 	}
 }
 
+/* Stores slices up to `last` as a window. Returns whether it has. */
+static bool store_window(struct http *http, uint32_t last)
+{
+	struct query *query = &http->store;
+	struct profile_job_result *result = calloc(1, sizeof(*result));
+	struct error error;
+	bool is_stored = false;
+
+	query->first = http->stored + 1;
+	query->last = last;
+	collect_window(query);
+	if (result && query->slices) {
+		is_stored = !run_query(query, -1, result, &error);
+		if (!is_stored)
+			http->config->message(error.text);
+	}
+	free(result);
+	clear_query(query);
+	http->stored = query->last;
+	http->again = false;
+	return is_stored;
+}
+
 /* The sampler has ended: stores the slices that are there. */
 static void store_rest(struct http *http)
 {
 	struct query *query = &http->store;
 	uint32_t last = http->stored;
-	struct profile_job_result *result;
 
 	if (!http->config->store.path)
 		return;
@@ -1342,20 +1401,8 @@ static void store_rest(struct http *http)
 	}
 	for (size_t i = 0; i < http->slices.count; i++)
 		last = MAX(last, http->slices.items[i].number);
-	if (last == http->stored)
-		return;
-	query->first = http->stored + 1;
-	query->last = last;
-	collect_slices(query);
-	result = calloc(1, sizeof(*result));
-	if (result && query->slices) {
-		struct error error;
-
-		if (run_query(query, -1, result, &error))
-			http->config->message(error.text);
-	}
-	free(result);
-	clear_query(query);
+	while (http->stored < last && store_window(http, last))
+		;
 }
 
 static void fail_all(struct http *http)
@@ -1426,16 +1473,8 @@ int http_run(const struct http_config *config, struct error *error)
 	http->next_id = first_id(http);
 	http->again = config->restarts;
 	http->metrics.restarts = config->restarts;
-	http->store = (struct query){
-		.http = http,
-		.kind = QUERY_STORE,
-		.state = STATE_WAIT_TIME,
-		.id = ++http->next_id,
-		.recorded.file = -1,
-		.job.file = -1,
-	};
 	if (config->store.path)
-		http->store.until = next_window(http, now_ns(CLOCK_MONOTONIC));
+		begin_window(http, now_ns(CLOCK_MONOTONIC));
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);

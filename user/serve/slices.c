@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/clock.h"
 
 static void close_slice(struct slices *slices, const struct slice *slice)
 {
@@ -60,6 +61,23 @@ size_t slices_find(const struct slices *slices, uint32_t first, uint32_t last,
 			(*found)[count++] = slices->items[i].content;
 	}
 	return count;
+}
+
+uint32_t slices_connected(const struct slices *slices, uint32_t first, uint32_t last)
+{
+	const struct slice *before = NULL;
+
+	for (size_t i = 0; i < slices->count; i++) {
+		const struct slice *slice = &slices->items[i];
+
+		if (slice->number < first || slice->number > last)
+			continue;
+		if (before && llabs(slice->content.start_ns - before->content.start_ns -
+				    before->content.duration_ns) >= NS_PER_SECOND)
+			return before->number;
+		before = slice;
+	}
+	return last;
 }
 
 void slices_drop(struct slices *slices, uint32_t number)

@@ -33,6 +33,13 @@ bool slices_have(const struct slices *slices, uint32_t first, uint32_t last);
 size_t slices_find(const struct slices *slices, uint32_t first, uint32_t last,
 		   struct slice_file **found);
 
+/*
+ * Returns the last slice, up to `last`, before a time that is not that of the next one: the clock
+ * was set, or the machine was suspended. The slices begin with `first`; without any, returns
+ * `last`.
+ */
+uint32_t slices_connected(const struct slices *slices, uint32_t first, uint32_t last);
+
 /* Closes the slices before `number`. */
 void slices_drop(struct slices *slices, uint32_t number);
 void slices_clear(struct slices *slices);

@@ -382,6 +382,56 @@ static void windows_end_after_a_full_minute(void **state)
 	end();
 }
 
+static void send_slice_of(uint32_t number, int64_t start_ns, int64_t duration_ns)
+{
+	reply(
+		&(struct reply){
+			.type = REPLY_SLICE,
+			.slice = number,
+			.start_ns = start_ns,
+			.duration_ns = duration_ns,
+			.samples = 1,
+		},
+		memfd_create("slice", MFD_CLOEXEC));
+}
+
+/* Slices of a request, of other times than those that follow, are windows of their own. */
+static void steps_of_the_clock_end_windows(void **state)
+{
+	(void)state;
+	start(true);
+	send_slice_of(1, REAL, 10 * SECOND);
+	send_slice_of(2, REAL + 10 * SECOND, 10 * SECOND);
+	send_slice_of(3, REAL + 3620 * SECOND, 10 * SECOND);
+	send_slice_of(4, REAL - 70 * SECOND, 10 * SECOND);
+	end_window(4);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 4);
+	assert_int_equal(shared->calls, 3);
+	assert_int_equal(shared->slices, 1);
+	assert_true(shared->first_ns == REAL - 70 * SECOND);
+	/* A store that fails in between gets the rest with the next window. */
+	send_slice_of(5, REAL - 60 * SECOND, 10 * SECOND);
+	send_slice_of(6, REAL, 10 * SECOND);
+	shared->result.err = -EIO;
+	end_window(6);
+	expect_no_ask();
+	shared->result.err = 0;
+	end_window(6);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 5);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 6);
+	/* The rest as well. */
+	send_slice_of(7, REAL + 10 * SECOND, SECOND);
+	send_slice_of(8, REAL + 20 * SECOND, SECOND);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	end();
+	assert_int_equal(shared->calls, 8);
+	assert_int_equal(shared->slices, 1);
+	assert_true(shared->first_ns == REAL + 20 * SECOND);
+	assert_string_equal((char *)shared->message, "store: ");
+}
+
 static uint32_t answer_cut(uint32_t slice)
 {
 	const struct ask ask = expect_ask(ASK_CUT);
@@ -925,6 +975,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(windows_end_after_a_full_minute),
+		TEST(steps_of_the_clock_end_windows),
 		TEST(slices_of_requests_are_not_for_the_store),
 		TEST(forms_of_slices_are_those_of_the_sampler),
 		TEST(jobs_know_damaged_windows),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "failing_malloc.h"
+#include "lib/clock.h"
 #include "serve/slices.h"
 
 static struct slices slices;
@@ -65,6 +66,36 @@ static void slices_may_come_in_any_order(void **state)
 	expect_found(1, 9, (uint32_t[]){2, 3, 4, 5}, 4);
 	expect_found(3, 4, (uint32_t[]){3, 4}, 2);
 	expect_found(6, 9, NULL, 0);
+}
+
+/* Slice N starts at N hours and lasts an hour; the clock is set by `step` before the last one. */
+static void expect_connected(int64_t step_ns, bool connected)
+{
+	const int64_t hour = 3600 * NS_PER_SECOND;
+
+	for (uint32_t number = 2; number <= 5; number++) {
+		const struct slice_file content = {-1, number * hour + (number == 5 ? step_ns : 0),
+						   hour, false};
+
+		assert_int_equal(slices_add(&slices, number, &content), 0);
+	}
+	assert_int_equal(slices_connected(&slices, 2, 5), connected ? 5 : 4);
+	assert_int_equal(slices_connected(&slices, 2, 4), 4);
+	assert_int_equal(slices_connected(&slices, 5, 5), 5);
+	assert_int_equal(slices_connected(&slices, 6, 7), 7);
+	slices_clear(&slices);
+}
+
+static void steps_of_the_clock_are_between_slices(void **state)
+{
+	(void)state;
+	expect_connected(0, true);
+	expect_connected(NS_PER_SECOND - 1, true);
+	expect_connected(1 - NS_PER_SECOND, true);
+	expect_connected(NS_PER_SECOND, false);
+	expect_connected(-NS_PER_SECOND, false);
+	expect_connected(20 * 86400 * NS_PER_SECOND, false);
+	expect_connected(-100000 * 3600 * NS_PER_SECOND, false);
 }
 
 static void ranges_are_complete_with_all_slices(void **state)
@@ -152,8 +183,11 @@ static void slice_without_memory_is_closed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(slices_may_come_in_any_order),   TEST(ranges_are_complete_with_all_slices),
-		TEST(dropped_slices_are_closed),      TEST(descriptor_0_is_a_file),
+		TEST(slices_may_come_in_any_order),
+		TEST(steps_of_the_clock_are_between_slices),
+		TEST(ranges_are_complete_with_all_slices),
+		TEST(dropped_slices_are_closed),
+		TEST(descriptor_0_is_a_file),
 		TEST(slice_without_memory_is_closed),
 	};
 
