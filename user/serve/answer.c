@@ -185,6 +185,15 @@ static int store_sum(struct store *store, const struct store_config *config,
 	return err;
 }
 
+/* What was done counts also if the job is killed later. */
+static void note_result(const struct store *store, struct profile_job_result *result)
+{
+	result->windows = store->count;
+	result->window_bytes = store->bytes;
+	result->damaged = store->damaged;
+	result->store = store->counts;
+}
+
 int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
 		 bool again, struct profile_job_result *result, struct error *error)
 {
@@ -199,15 +208,14 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 				     again, error);
 	else if (!err)
 		err = store_sum(&store, config, slices, count, again, error);
+	note_result(&store, result);
+	store_leave_last(&store);
 	for (unsigned int i = 0; i < MERGES_MAX && err >= 0; i++) {
 		err = store_maintain(&store, now_ns(CLOCK_REALTIME) / 1000, error);
+		note_result(&store, result);
 		if (!err)
 			break;
 	}
-	result->store = store.counts;
-	result->windows = store.count;
-	result->window_bytes = store.bytes;
-	result->damaged = store.damaged;
 	store_close(&store);
 	return MIN(err, 0);
 }

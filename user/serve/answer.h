@@ -55,8 +55,10 @@ int answer_targets(const char *store, const struct request *request, const char 
 		   struct error *error);
 
 /*
- * Stores slices as one window, then merges and removes old windows. Sets the members of `result`.
- * `again`: a process that has crashed may have stored the first ones of these slices.
+ * Stores slices as one window, then merges and removes old windows. Sets the members of `result`
+ * for the store: `store.written` as soon as the window is there, whatever comes later. Until the
+ * caller has noted that, the window is not merged. `again`: a process that was killed, or a call
+ * that has failed, may have stored the first ones of these slices; they are stored once.
  */
 int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
 		 bool again, struct profile_job_result *result, struct error *error);

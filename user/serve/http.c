@@ -129,7 +129,7 @@ struct http {
 	bool has_closed; /* connections since the last look at new ones */
 	int64_t probed_ns; /* CLOCK_MONOTONIC: counters were asked for, and no reply has come since;
 			      0: none */
-	bool again; /* the next slices may be stored already */
+	bool again; /* the first ones of the next slices may be stored already */
 	struct metrics metrics;
 	struct store_damaged damaged; /* windows of the store */
 	char host_name[HOST_NAME_MAX + 1]; /* of this machine */
@@ -307,6 +307,9 @@ static void end_job(struct query *query)
 		end_successful_job(query);
 		return;
 	}
+	/* Unless this process has killed it. */
+	if (!result->done && !query->is_gone)
+		query->http->metrics.jobs_killed[query->kind == QUERY_STORE]++;
 	fail_query(query,
 		   result->done && result->err == -ENODATA ? MHD_HTTP_NOT_FOUND
 							   : MHD_HTTP_INTERNAL_SERVER_ERROR,
@@ -438,7 +441,7 @@ static void end_store_job(struct http *http, int64_t now)
 	const bool is_stored = query->status == MHD_HTTP_OK || (result && result->store.written);
 	char text[256];
 
-	if (result && result->done) {
+	if (result && (result->done || result->store.written)) {
 		add_counts(&http->metrics.store, &result->store);
 		http->metrics.windows = result->windows;
 		http->metrics.window_bytes = result->window_bytes;
@@ -448,9 +451,10 @@ static void end_store_job(struct http *http, int64_t now)
 		snprintf(text, sizeof(text), "store: %s", query->message);
 		http->config->message(text);
 	}
+	/* Even if it is not known to be there, the window may be. */
+	http->again = !is_stored;
 	if (is_stored) {
 		note_stored(http, MAX(http->stored, query->last));
-		http->again = false;
 	} else if (http->slices.bytes > SLICE_BYTES_MAX && query->last > http->stored) {
 		http->metrics.slices_dropped += query->last - http->stored;
 		note_stored(http, query->last);

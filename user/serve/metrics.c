@@ -112,6 +112,11 @@ void print_metrics(const struct metrics *metrics, FILE *out)
 	print_labelled(out, "resident_memory_bytes", "process", "sampler",
 		       metrics->sampler.resident_bytes);
 	print_labelled(out, "resident_memory_bytes", "process", "http", metrics->resident_bytes);
+	print_head(
+		out, "jobs_killed_total", "counter",
+		"Processes that did not come to their end, for lack of time or memory, by kind.");
+	print_labelled(out, "jobs_killed_total", "kind", "query", metrics->jobs_killed[0]);
+	print_labelled(out, "jobs_killed_total", "kind", "store", metrics->jobs_killed[1]);
 	print_one(out, "http_requests_total", "counter", "HTTP requests that were answered.",
 		  metrics->requests);
 	print_one(out, "http_requests_failed_total", "counter",

@@ -14,6 +14,7 @@ struct metrics {
 	struct store_counts store;
 	uint64_t windows, window_bytes; /* in the store */
 	uint64_t slices_dropped; /* that were not stored */
+	uint64_t jobs_killed[2]; /* of queries, and of the store */
 	uint64_t requests, requests_failed, requests_refused;
 	uint64_t connections; /* now */
 	uint64_t restarts; /* of this process, after a crash */

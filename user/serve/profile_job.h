@@ -20,6 +20,7 @@ struct profile_job_result {
 	bool done;
 	int err; /* 0 or a negative errno value */
 	char error[160]; /* message of `err` */
+	/* Of a job for the store, also if it was killed: what it had done. */
 	struct store_counts store;
 	uint64_t windows, window_bytes; /* in the store */
 	struct store_damaged damaged;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,14 @@
 #define DIRECTORY_MODE 0750
 /* Of atomic_file.h, on file systems without O_TMPFILE. */
 #define TEMPORARY ".stackbeat-"
-/* Held while sources are replaced by a merged window, and shared while windows are opened. */
+/*
+ * Held while sources are replaced by a merged window, and shared while windows are opened. Readers
+ * can't write to it, and so they can't lock out other readers (fcntl(2), F_OFD_SETLK).
+ */
 #define LOCK_NAME ".lock"
+/* A reader opens windows within milliseconds. A merge that must wait longer is left for later. */
+#define LOCK_TRIES 20u
+#define LOCK_PAUSE_MS 10
 /* On a full disk, so many times the size of a new window is removed at most. */
 #define ROOM_FACTOR 4u
 /* More than one, so that those of a time without a writer go, too. */
@@ -352,6 +359,36 @@ static int read_directory(struct store *store, bool writes)
 	return err;
 }
 
+/* Returns 0 or a negative errno value. It is released with the fd. */
+static int lock_to_read(const struct store *store)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+	return TEMP_FAILURE_RETRY(fcntl(store->lock, F_OFD_SETLKW, &lock)) ? -errno : 0;
+}
+
+/* Returns 0, -EAGAIN if others read for long, or another negative errno value. */
+static int lock_to_write(const struct store *store)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	for (unsigned int i = 0; i < LOCK_TRIES; i++) {
+		if (!fcntl(store->lock, F_OFD_SETLK, &lock))
+			return 0;
+		if (errno != EAGAIN && errno != EACCES)
+			return -errno;
+		poll(NULL, 0, LOCK_PAUSE_MS);
+	}
+	return -EAGAIN;
+}
+
+static void unlock(const struct store *store)
+{
+	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+	fcntl(store->lock, F_OFD_SETLK, &lock);
+}
+
 static int open_directory(struct store *store, const char *path, bool writes, struct error *error)
 {
 	int err;
@@ -366,9 +403,9 @@ static int open_directory(struct store *store, const char *path, bool writes, st
 			     OPEN_FLAGS | (writes ? O_RDWR | O_CREAT : O_RDONLY), 0640);
 	if (store->lock < 0 && (writes || errno != ENOENT))
 		return error_errno(error, errno, "%s/" LOCK_NAME, path);
-	/* It is released with the fd. */
-	if (!writes && store->lock >= 0 && flock(store->lock, LOCK_SH))
-		return error_errno(error, errno, "%s/" LOCK_NAME, path);
+	err = !writes && store->lock >= 0 ? lock_to_read(store) : 0;
+	if (err)
+		return error_errno(error, -err, "%s/" LOCK_NAME, path);
 	err = read_directory(store, writes);
 	return err ? error_errno(error, -err, "%s", path) : 0;
 }
@@ -507,11 +544,22 @@ static bool is_full(int err)
 	return err == -ENOSPC || err == -EDQUOT;
 }
 
+static bool has_start(const struct store *store, const struct window_name *name, int64_t start_ns)
+{
+	struct profile *profile = read_window(store, name);
+	const bool has = profile && profile->time_ns == start_ns;
+
+	profile_free(profile);
+	return has;
+}
+
 /*
  * A name must be new, and not that of a merged window or of one of its sources: after the clock was
- * set back, a window may begin when another one did.
+ * set back, a window may begin when another one did. But `again`, it is that of the window from
+ * `start_ns` on, if there is one.
  */
-static void make_unique(const struct store *store, struct window_name *name)
+static void choose_name(const struct store *store, struct window_name *name, bool again,
+			int64_t start_ns)
 {
 	struct profile *merged[LEVELS] = {0};
 	bool is_used = true, found;
@@ -528,6 +576,8 @@ static void make_unique(const struct store *store, struct window_name *name)
 	}
 	while (is_used) {
 		find_window(store, name, &is_used);
+		if (again && is_used && !is_merged(name) && has_start(store, name, start_ns))
+			break;
 		is_used |= is_merged(name);
 		for (size_t level = 0; level < LEVELS; level++)
 			is_used |= merged[level] && merge_contains(merged[level], name);
@@ -535,14 +585,6 @@ static void make_unique(const struct store *store, struct window_name *name)
 	}
 	for (size_t level = 0; level < LEVELS; level++)
 		profile_free(merged[level]);
-}
-
-static bool has_window(const struct store *store, const struct window_name *name)
-{
-	bool found;
-
-	find_window(store, name, &found);
-	return found && !is_merged(name);
 }
 
 static int add_window(struct store *store, const struct content *content, uint32_t seconds,
@@ -556,8 +598,7 @@ static int add_window(struct store *store, const struct content *content, uint32
 	if (!seconds || seconds > WINDOW_SECONDS_MAX || !window_name_format(&name, text))
 		return error_set(error, EINVAL, "%s: the start of the window is not valid",
 				 store->path);
-	if (!again || !has_window(store, &name))
-		make_unique(store, &name);
+	choose_name(store, &name, again, content->start_ns);
 	err = write_window(store, &name, content, error);
 	while (is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
 		freed += store->windows[0].size + BLOCK;
@@ -568,6 +609,8 @@ static int add_window(struct store *store, const struct content *content, uint32
 	}
 	store->counts.written += !err;
 	store->counts.dropped += err != 0;
+	if (!err)
+		store->last = name;
 	return err;
 }
 
@@ -619,6 +662,24 @@ static int keep_limits(struct store *store, int64_t now_us)
 	return err;
 }
 
+void store_leave_last(struct store *store)
+{
+	store->leaves_last = true;
+}
+
+static bool is_last(const struct store *store, const struct window_name *name)
+{
+	return name->start_us == store->last.start_us && name->seconds == store->last.seconds;
+}
+
+/* Returns whether a window may become a part of the merged one of a slot. */
+static bool may_merge(const struct store *store, const struct window_name *name,
+		      const struct window_name *slot)
+{
+	return is_in_slot(name, slot) && !is_damaged(store, name) &&
+	       !(store->leaves_last && is_last(store, name));
+}
+
 /* Adds the readable windows of a slot to a merge. Returns 0 or -ENOMEM. */
 static int gather(struct store *store, struct merge *merge, const struct window_name *slot)
 {
@@ -628,7 +689,7 @@ static int gather(struct store *store, struct merge *merge, const struct window_
 		const struct window_name *name = &store->windows[i].name;
 		struct profile *profile;
 
-		if (!is_in_slot(name, slot) || is_damaged(store, name))
+		if (!may_merge(store, name, slot))
 			continue;
 		profile = read_window(store, name);
 		/* One with values of other types is left alone, too. */
@@ -672,8 +733,9 @@ static int replace_sources(struct store *store, const struct window_name *slot,
 	bool found;
 	int err;
 
-	if (flock(store->lock, LOCK_EX))
-		return error_errno(error, errno, "%s", store->path);
+	err = lock_to_write(store);
+	if (err)
+		return error_errno(error, -err, "%s/" LOCK_NAME, store->path);
 	err = write_window(store, slot, &content, error);
 	for (size_t i = 0; i < merge->count && !err; i++) {
 		size_t at = find_window(store, &merge->sources[i], &found);
@@ -683,7 +745,7 @@ static int replace_sources(struct store *store, const struct window_name *slot,
 			error_errno(error, -err, "%s: can't remove a merged window", store->path);
 		store->counts.merged += !err;
 	}
-	flock(store->lock, LOCK_UN);
+	unlock(store);
 	if (!err)
 		write_window_parts(store, slot, merge->profile);
 	return err;
@@ -745,7 +807,7 @@ int store_maintain(struct store *store, int64_t now_us, struct error *error)
 				continue;
 			err = merge_slot(store, &slot, error);
 			if (err)
-				return is_full(err) ? 0 : err;
+				return is_full(err) || err == -EAGAIN ? 0 : err;
 			/* None of them is readable: on to the next slot. */
 			while (i + 1 < store->count &&
 			       is_in_slot(&store->windows[i + 1].name, &slot))

@@ -68,6 +68,9 @@ struct store {
 	uint64_t bytes; /* of all windows */
 	struct store_counts counts;
 	struct store_damaged damaged; /* of store_open_knowing(), and others since then */
+	/* Private. */
+	struct window_name last; /* that was written since store_open(); `seconds` is 0: none */
+	bool leaves_last; /* store_leave_last() */
 };
 
 /*
@@ -112,7 +115,7 @@ int store_add(struct store *store, const struct profile *profile, uint32_t secon
 
 /*
  * As store_add(), for a writer that may have stored the same samples before it crashed: replaces
- * a window with the same start and length.
+ * the window with the same start, to the nanosecond, and length.
  */
 int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
 		    struct error *error);
@@ -125,10 +128,16 @@ int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t sec
 		   struct error *error);
 
 /*
+ * The window that was written last is not merged until the store is opened again: store_add_again()
+ * replaces no window that has become a part of another one.
+ */
+void store_leave_last(struct store *store);
+
+/*
  * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. For
  * their age, at most two are removed since store_open(): a clock that is wrong for some minutes,
- * and far ahead, costs few. Returns 1 if it has merged, so that there may be more to do; 0; or a
- * negative errno value.
+ * and far ahead, costs few. A process that keeps reading the list of the windows delays a merge.
+ * Returns 1 if it has merged, so that there may be more to do; 0; or a negative errno value.
  */
 int store_maintain(struct store *store, int64_t now_us, struct error *error);
 

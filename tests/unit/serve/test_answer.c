@@ -63,6 +63,8 @@ static struct slice_file make_slice(unsigned int number, unsigned int lost)
 	struct profile *profile = example_profile();
 
 	profile_comment(profile, "lost: %u (ring full 1)", lost);
+	profile->time_ns = slice.start_ns;
+	profile->duration_ns = slice.duration_ns;
 	assert_int_equal(pprof_write_fd(profile, slice.file, "slice", &error), 0);
 	profile_free(profile);
 	return slice;

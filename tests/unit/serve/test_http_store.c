@@ -601,6 +601,45 @@ static void failing_store_gets_the_slices_again(void **state)
 	end();
 }
 
+/* A job that is killed says what it had done. */
+static void window_of_a_killed_job_is_stored_once(void **state)
+{
+	(void)state;
+	start(true);
+	shared->result.done = false;
+	shared->result.store = (struct store_counts){.written = 1, .merged = 10};
+	send_slice(1, 1);
+	end_window(1);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 1);
+	expect_metric("windows_written_total", 1);
+	expect_metric("windows_merged_total", 10);
+	expect_metric("jobs_killed_total{kind=\"store\"}", 1);
+	/* Before it could say so, the window may be there. */
+	shared->result.store = (struct store_counts){0};
+	send_slice(2, 1);
+	end_window(2);
+	expect_no_ask();
+	assert_false(shared->again);
+	shared->result.done = true;
+	send_slice(3, 1);
+	end_window(3);
+	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
+	expect_stored(2, 3);
+	assert_true(shared->again);
+	send_slice(4, 1);
+	end_window(4);
+	expect_ask(ASK_STORED);
+	assert_false(shared->again);
+	expect_metric("jobs_killed_total{kind=\"store\"}", 2);
+	expect_metric("jobs_killed_total{kind=\"query\"}", 0);
+	shared->result.done = false;
+	assert_int_equal(read_response(send_request("/api/windows")), 500);
+	expect_metric("jobs_killed_total{kind=\"query\"}", 1);
+	expect_metric("jobs_killed_total{kind=\"store\"}", 2);
+	shared->result.done = true;
+	end();
+}
+
 static void waiting_slices_are_limited(void **state)
 {
 	(void)state;
@@ -911,6 +950,9 @@ static void jobs_of_gone_clients_are_killed(void **state)
 		turn();
 	assert_int_equal(shared->kills, JOBS_MAX);
 	/* Another one has its turn. */
+	shared->result.done = false;
+	expect_metric("jobs_killed_total{kind=\"query\"}", 0);
+	shared->result.done = true;
 	shared->job_runs = false;
 	kill(server, SIGCHLD);
 	assert_int_equal(read_response(fd), 200);
@@ -982,6 +1024,7 @@ int main(void)
 		TEST(counts_are_sums),
 		TEST(store_without_process_gets_the_slices_again),
 		TEST(failing_store_gets_the_slices_again),
+		TEST(window_of_a_killed_job_is_stored_once),
 		TEST(waiting_slices_are_limited),
 		TEST(first_window_may_be_stored_again),
 		TEST(next_window_waits_until_the_sampler_knows_of_the_last),

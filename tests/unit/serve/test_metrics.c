@@ -42,6 +42,7 @@ static void values_are_those_of_the_counters(void **state)
 			    .clock_steps = 6},
 		.store = {.removed_full = 3},
 		.windows = 5,
+		.jobs_killed = {11, 12},
 		.cpu_ns = 20000000,
 		.restarts = 6,
 	};
@@ -63,6 +64,8 @@ static void values_are_those_of_the_counters(void **state)
 	assert_line(text, "stackbeat_overhead_seconds_total{part=\"http\"} 0.020000000");
 	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
 	assert_line(text, "stackbeat_windows 5");
+	assert_line(text, "stackbeat_jobs_killed_total{kind=\"query\"} 11");
+	assert_line(text, "stackbeat_jobs_killed_total{kind=\"store\"} 12");
 	assert_line(text, "stackbeat_clock_steps_total 6");
 	assert_line(text, "stackbeat_resident_memory_bytes{process=\"sampler\"} 4096");
 	free(text);

@@ -457,6 +457,82 @@ static void samples_stored_again_replace_the_first(void **state)
 	store_close(&store);
 }
 
+/* Another window may have the name that the first one would have had. */
+static void samples_stored_again_replace_no_others(void **state)
+{
+	struct store store = open_store(state, &limits);
+	struct profile *others = make_window(0, START), *profile = make_window(1, START);
+
+	/* In the same microsecond. */
+	profile->time_ns++;
+	assert_int_equal(store_add(&store, others, MINUTE, NULL), 0);
+	assert_int_equal(store_add(&store, profile, MINUTE, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(store_add_again(&store, profile, MINUTE, NULL), 0);
+		assert_int_equal(store.count, 2);
+		assert_whole(state, 0, 2);
+	}
+	profile_free(others);
+	profile_free(profile);
+	store_close(&store);
+}
+
+/* Until its writer knows that it is stored. */
+static void last_window_is_not_merged(void **state)
+{
+	struct store store = open_store(state, &limits);
+	struct profile *profile = make_window(9, START + 9 * MINUTE);
+
+	for (unsigned int i = 0; i < 9; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	assert_int_equal(store_add(&store, profile, MINUTE, NULL), 0);
+	store_leave_last(&store);
+	maintain_all(&store, START + 3 * HOUR);
+	assert_int_equal(store.count, 2);
+	maintain_all(&store, START + 3 * DAY);
+	assert_int_equal(store.count, 2);
+	assert_whole(state, 0, 10);
+	store_close(&store);
+	store = open_store(state, &limits);
+	assert_int_equal(store_add_again(&store, profile, MINUTE, NULL), 0);
+	assert_whole(state, 0, 10);
+	store_close(&store);
+	store = open_store(state, &limits);
+	maintain_all(&store, START + 3 * DAY);
+	assert_int_equal(store.count, 1);
+	assert_whole(state, 0, 10);
+	profile_free(profile);
+	store_close(&store);
+}
+
+/* A stopped query, or somebody who means harm: merges wait, new windows and queries do not. */
+static void held_lock_delays_a_merge_only(void **state)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char *path = scratch_file(state, ".lock");
+	struct store store = open_store(state, &limits);
+	int reader = open(path, O_RDONLY | O_CLOEXEC);
+
+	for (unsigned int i = 0; i < 9; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	assert_int_equal(fcntl(reader, F_OFD_SETLK, &lock), -1);
+	assert_int_equal(errno, EBADF);
+	lock.l_type = F_RDLCK;
+	assert_int_equal(fcntl(reader, F_OFD_SETLK, &lock), 0);
+	assert_int_equal(flock(reader, LOCK_EX), 0);
+	maintain_all(&store, START + 3 * HOUR);
+	assert_int_equal(store.count, 9);
+	assert_int_equal(store.counts.merged, 0);
+	assert_int_equal(add_window(&store, 9, START + 9 * MINUTE), 0);
+	assert_whole(state, 0, 10);
+	close(reader);
+	maintain_all(&store, START + 3 * HOUR);
+	assert_int_equal(store.count, 1);
+	assert_whole(state, 0, 10);
+	store_close(&store);
+	free(path);
+}
+
 static void query_selects_by_time(void **state)
 {
 	struct store store = open_store(state, &limits);
@@ -1110,6 +1186,9 @@ int main(void)
 		SCRATCH_TEST(late_window_joins_a_merged_one),
 		cmocka_unit_test(duration_of_a_merge_is_the_sum),
 		SCRATCH_TEST(samples_stored_again_replace_the_first),
+		SCRATCH_TEST(samples_stored_again_replace_no_others),
+		SCRATCH_TEST(last_window_is_not_merged),
+		SCRATCH_TEST(held_lock_delays_a_merge_only),
 		SCRATCH_TEST(files_stored_again_replace_the_first),
 		SCRATCH_TEST(query_selects_by_time),
 		SCRATCH_TEST(limits_remove_the_oldest),
