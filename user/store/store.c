@@ -42,6 +42,13 @@
 #define ROOM_FACTOR 4u
 /* More than one, so that those of a time without a writer go, too. */
 #define REMOVED_OLD_MAX 2u
+/* Windows of this part of the limit of age stay, whatever the clock says. */
+#define KEPT_PART 4
+/* A longer pause, as a part of that limit, counts as long as this: it may be a step of the clock.
+ */
+#define PAUSE_PART 14
+/* A window that begins later than the newest one by this was taken by a clock that was ahead. */
+#define FUTURE_US (3600 * US_PER_SECOND)
 /* The file system may use more than the size of a file. */
 #define BLOCK UINT64_C(4096)
 /* Other users may write to the directory: neither links nor pipes are followed. */
@@ -587,6 +594,29 @@ static void choose_name(const struct store *store, struct window_name *name, boo
 		profile_free(merged[level]);
 }
 
+static bool is_last(const struct store *store, const struct window_name *name)
+{
+	return name->start_us == store->last.start_us && name->seconds == store->last.seconds;
+}
+
+/*
+ * Returns the window that makes room for others: the oldest one. But after the clock was ahead, or
+ * if it is behind now, these are windows of the future, as seen from `now_us`; the newest one by
+ * name may be the oldest one by name, and is kept. There are two windows at least.
+ */
+static size_t least_window(const struct store *store, int64_t now_us)
+{
+	size_t i = 0;
+
+	while (i < store->count && store->windows[i].name.start_us <= now_us + FUTURE_US)
+		i++;
+	if (i == store->count)
+		i = 0;
+	if (!is_last(store, &store->windows[i].name))
+		return i;
+	return i + 1 < store->count ? i + 1 : i - 1;
+}
+
 static int add_window(struct store *store, const struct content *content, uint32_t seconds,
 		      bool again, struct error *error)
 {
@@ -601,8 +631,10 @@ static int add_window(struct store *store, const struct content *content, uint32
 	choose_name(store, &name, again, content->start_ns);
 	err = write_window(store, &name, content, error);
 	while (is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
-		freed += store->windows[0].size + BLOCK;
-		if (remove_window(store, 0))
+		const size_t i = store->count > 1 ? least_window(store, name.start_us) : 0;
+
+		freed += store->windows[i].size + BLOCK;
+		if (remove_window(store, i))
 			break;
 		store->counts.removed_full++;
 		err = write_window(store, &name, content, error);
@@ -644,19 +676,41 @@ int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t sec
 
 /* Maintenance */
 
+/* The time from the start of a window until now, as far as windows say so. */
+static int64_t time_since_us(const struct store *store, size_t i, int64_t now_us)
+{
+	const int64_t pause_us = store->limits.age_s * US_PER_SECOND / PAUSE_PART;
+	int64_t sum = 0;
+
+	for (; i < store->count && store->windows[i].name.start_us < now_us; i++) {
+		int64_t next = i + 1 < store->count ? store->windows[i + 1].name.start_us : now_us;
+
+		sum += MIN(MIN(next, now_us) - store->windows[i].name.start_us, pause_us);
+	}
+	return sum;
+}
+
+static bool is_old(const struct store *store, size_t i, int64_t now_us)
+{
+	const int64_t age_us = store->limits.age_s * US_PER_SECOND;
+	const struct window_name *name = &store->windows[i].name;
+
+	return window_end(name) < now_us - age_us && !is_last(store, name) &&
+	       time_since_us(store, i, now_us) >= age_us / KEPT_PART;
+}
+
 static int keep_limits(struct store *store, int64_t now_us)
 {
-	int64_t oldest = now_us - store->limits.age_s * US_PER_SECOND;
 	int err = 0;
 
 	while (!err && store->count && store->counts.removed_old < REMOVED_OLD_MAX &&
-	       window_end(&store->windows[0].name) < oldest) {
+	       is_old(store, 0, now_us)) {
 		err = remove_window(store, 0);
 		store->counts.removed_old += !err;
 	}
 	/* The newest window stays. */
 	while (!err && store->count > 1 && store->bytes > store->limits.bytes) {
-		err = remove_window(store, 0);
+		err = remove_window(store, least_window(store, now_us));
 		store->counts.removed_size += !err;
 	}
 	return err;
@@ -665,11 +719,6 @@ static int keep_limits(struct store *store, int64_t now_us)
 void store_leave_last(struct store *store)
 {
 	store->leaves_last = true;
-}
-
-static bool is_last(const struct store *store, const struct window_name *name)
-{
-	return name->start_us == store->last.start_us && name->seconds == store->last.seconds;
 }
 
 /* Returns whether a window may become a part of the merged one of a slot. */

@@ -11,8 +11,8 @@
  * they are removed after it is on the disk: store_open() removes those that a crash has left. So
  * each stored sample is in one window, whenever the process or the machine stops.
  *
- * When the disk is full, the oldest windows make room for a new one. All that was removed is
- * counted.
+ * When the disk is full, the oldest windows make room for a new one; before them, those that begin
+ * later than it. All that was removed is counted.
  *
  * One process writes to a store, which holds the lock of store_lock(). Others may read it.
  */
@@ -134,10 +134,13 @@ int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t sec
 void store_leave_last(struct store *store);
 
 /*
- * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. For
- * their age, at most two are removed since store_open(): a clock that is wrong for some minutes,
- * and far ahead, costs few. A process that keeps reading the list of the windows delays a merge.
- * Returns 1 if it has merged, so that there may be more to do; 0; or a negative errno value.
+ * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. No
+ * clock that is wrong can empty the store: for their age, at most two windows are removed since
+ * store_open(), and those of the last quarter of that age stay, of which a pause of more than a
+ * 14th counts as that long. For their size, windows that begin an hour later than now are removed
+ * first, and that which was written since store_open() is not. A process that keeps reading the
+ * list of the windows delays a merge. Returns 1 if it has merged, so that there may be more to do;
+ * 0; or a negative errno value.
  */
 int store_maintain(struct store *store, int64_t now_us, struct error *error);
 

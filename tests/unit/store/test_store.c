@@ -585,7 +585,7 @@ static void wrong_clock_costs_few(void **state)
 	struct store store = open_store(state, &limits);
 
 	for (unsigned int i = 0; i < 20; i++)
-		assert_int_equal(add_window(&store, i, START + (int64_t)i * HOUR), 0);
+		assert_int_equal(add_window(&store, i, START + (int64_t)i * 12 * HOUR), 0);
 	store_close(&store);
 	for (unsigned int opened = 1; opened <= 3; opened++) {
 		store = open_store(state, &limits);
@@ -596,8 +596,77 @@ static void wrong_clock_costs_few(void **state)
 	}
 	/* The clock is set right. */
 	store = open_store(state, &limits);
-	maintain_all(&store, START + DAY);
+	maintain_all(&store, START + 10 * DAY);
 	assert_whole(state, 6, 20);
+	store_close(&store);
+}
+
+/* A clock that stays wrong leaves a quarter of the days, of which the pause counts as one. */
+static void wrong_clock_does_not_empty_the_store(void **state)
+{
+	const int64_t wrong = START + 34 * DAY;
+	struct store store = open_store(state, &limits);
+	unsigned int count = 28, left = 28 - 5;
+
+	for (unsigned int i = 0; i < count; i++)
+		assert_int_equal(add_window(&store, i, START + (int64_t)i * 12 * HOUR), 0);
+	store_close(&store);
+	for (unsigned int opened = 0; opened < 20; opened++) {
+		store = open_store(state, &limits);
+		maintain_all(&store, wrong);
+		store_close(&store);
+	}
+	assert_whole(state, left, count);
+	/* New windows take the place of the old ones, as time passes. */
+	for (unsigned int opened = 0; opened < 8; opened++) {
+		const int64_t now = wrong + (int64_t)opened * 12 * HOUR;
+
+		store = open_store(state, &limits);
+		assert_int_equal(add_window(&store, count++, now), 0);
+		maintain_all(&store, now);
+		left += store.counts.removed_old;
+		assert_whole(state, left, count);
+		store_close(&store);
+	}
+	assert_in_range(left, 28, 29);
+}
+
+/* With the clock behind, the newest window has the oldest name. */
+static void clock_that_is_behind_costs_the_oldest(void **state)
+{
+	const int64_t wrong = START - 365 * DAY;
+	struct store_limits small = limits;
+	struct store store = open_store(state, &limits);
+
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	/* Not all of them have the same size. */
+	small.bytes = store.bytes + 60;
+	store_close(&store);
+	for (unsigned int i = 0; i < 5; i++) {
+		const int64_t now = wrong + i * MINUTE;
+
+		store = open_store(state, &small);
+		assert_int_equal(add_window(&store, 10 + i, now), 0);
+		maintain_all(&store, now + MINUTE);
+		assert_int_equal(store.counts.removed_size, 1);
+		assert_whole(state, i + 1, 11 + i);
+		store_close(&store);
+	}
+	/* Likewise on a full disk. */
+	room = 100;
+	store = open_store(state, &limits);
+	assert_int_equal(add_window(&store, 15, wrong + 5 * MINUTE), 0);
+	assert_in_range(store.counts.removed_full, 1, 4);
+	assert_whole(state, 5 + (unsigned int)store.counts.removed_full, 16);
+	store_close(&store);
+	room = -1;
+	/* A window alone is kept, also as the last one by name. */
+	small.bytes = 0;
+	store = open_store(state, &small);
+	assert_int_equal(add_window(&store, 16, START + DAY), 0);
+	maintain_all(&store, START + DAY + MINUTE);
+	assert_whole(state, 16, 17);
 	store_close(&store);
 }
 
@@ -920,8 +989,12 @@ static void query_for_a_service_reads_its_part(void **state)
 
 	/* They go with their window, and those that a crash has left. */
 	store = open_store(state, &limits);
+	for (unsigned int i = 0; i < 8; i++)
+		assert_int_equal(add_window(&store, 100 + i, START + DAY + (int64_t)i * 12 * HOUR),
+				 0);
 	maintain_all(&store, START + 30 * DAY);
-	assert_int_equal(store.count, 0);
+	assert_true(store.counts.removed_old > 0);
+	assert_true(store.windows[0].name.start_us > START * US_PER_SECOND);
 	assert_int_not_equal(faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW), 0);
 	close(open(path, O_CREAT | O_WRONLY, 0600));
 	store_close(&store);
@@ -1193,6 +1266,8 @@ int main(void)
 		SCRATCH_TEST(query_selects_by_time),
 		SCRATCH_TEST(limits_remove_the_oldest),
 		SCRATCH_TEST(wrong_clock_costs_few),
+		SCRATCH_TEST(wrong_clock_does_not_empty_the_store),
+		SCRATCH_TEST(clock_that_is_behind_costs_the_oldest),
 		SCRATCH_TEST(full_disk_costs_the_oldest),
 		SCRATCH_TEST(full_disk_of_others_does_not_cost_all),
 		SCRATCH_TEST(damaged_window_is_read_once),
