@@ -460,9 +460,14 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 		random = (uint32_t)now_ns(CLOCK_MONOTONIC) << 2;
 	options.delay_us = own_part(random, arguments->spread_s * INT64_C(1000000));
 	do {
+		const uint64_t went_back = counts->went_back;
 		enum http_result result =
 			push_store(client, &options, arguments->store, state, counts, &error);
 
+		if (counts->went_back != went_back)
+			fputs("stackbeat push: profiles of a later time than now were pushed, as "
+			      "the clock was set back; going on with those from now on\n",
+			      stderr);
 		if (is_stopped() && result == HTTP_UNAVAILABLE)
 			break;
 		if (result == HTTP_NONE)

@@ -15,7 +15,7 @@
 #include "lib/error.h"
 
 #define FIRST "next: "
-#define TEXT_SIZE 64u
+#define TEXT_SIZE 96u
 #define LOCK_SUFFIX ".lock"
 
 /* The state file itself is replaced, so the lock is a file of its own. */
@@ -51,16 +51,21 @@ static bool parse_digits(const char **text, char end, uint64_t *number)
 
 static bool parse(struct push_state *state, const char *text)
 {
-	uint64_t next, done;
+	uint64_t next, done, ahead = 0;
+	bool is_complete;
 
 	if (strncmp(text, FIRST, strlen(FIRST)))
 		return false;
 	text += strlen(FIRST);
-	if (!parse_digits(&text, ' ', &next) || !parse_digits(&text, '\n', &done) || *text ||
-	    next > INT64_MAX || done > SIZE_MAX)
+	if (!parse_digits(&text, ' ', &next))
+		return false;
+	is_complete = parse_digits(&text, '\n', &done) ||
+		      (parse_digits(&text, ' ', &done) && parse_digits(&text, '\n', &ahead));
+	if (!is_complete || *text || next > INT64_MAX || done > SIZE_MAX || ahead > INT64_MAX)
 		return false;
 	state->next_us = (int64_t)next;
 	state->done = (size_t)done;
+	state->ahead_us = (int64_t)ahead;
 	return true;
 }
 
@@ -100,6 +105,9 @@ void push_state_close(struct push_state *state)
 	if (state->lock >= 0)
 		close(state->lock);
 	state->lock = -1;
+	free(state->early);
+	state->early = NULL;
+	state->early_count = 0;
 }
 
 int push_state_write(const struct push_state *state, struct error *error)
@@ -110,8 +118,11 @@ int push_state_write(const struct push_state *state, struct error *error)
 
 	if (err)
 		return err;
-	length = snprintf(text, sizeof(text), FIRST "%" PRId64 " %zu\n", state->next_us,
-			  state->done);
+	length = snprintf(text, sizeof(text), FIRST "%" PRId64 " %zu", state->next_us, state->done);
+	if (state->ahead_us)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, " %" PRId64,
+				   state->ahead_us);
+	text[length++] = '\n';
 	err = atomic_file_write(&file, text, (size_t)length, error);
 	if (!err)
 		return atomic_file_commit(&file, error);

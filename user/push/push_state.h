@@ -2,22 +2,30 @@
 /*
  * Which windows of a store were pushed, in a file of its own: a line "next: US SERVICES". Windows
  * that start before US, a time in microseconds since 1970, were pushed; of the first window from US
- * on, so many services.
+ * on, so many services. After the clock was ahead, a third number follows: windows of a time before
+ * this one that were there then were pushed, too.
  */
 #ifndef STACKBEAT_PUSH_PUSH_STATE_H
 #define STACKBEAT_PUSH_PUSH_STATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct error;
+struct window_name;
 
 struct push_state {
 	const char *path;
 	int lock;
 	int64_t next_us;
 	size_t done; /* services of that window */
+	int64_t ahead_us; /* the third number; 0: none */
 	int64_t wait_us; /* it has its delay up to this time; not in the file */
+	/* The windows before `ahead_us` that were pushed; not in the file. */
+	struct window_name *early;
+	size_t early_count;
+	bool early_is_known;
 };
 
 /*

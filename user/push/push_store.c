@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/param.h>
 
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -11,6 +13,8 @@
 
 /* What push_window() returns to end the query. */
 #define STOPPED 1
+/* A window that was pushed is older than now. A clock that is set back by less skips so much. */
+#define AHEAD_US (60 * US_PER_SECOND)
 
 struct store_push {
 	struct http_client *client;
@@ -31,6 +35,87 @@ static bool must_wait(struct store_push *push, const struct window_name *name)
 	return now_us >= end_us && now_us < push->state->wait_us;
 }
 
+/* After the clock was ahead */
+
+/*
+ * Lists the windows that were pushed, although they begin later than now: by then, others may have
+ * come between them. Sets *last_us to the last start of another window; -1: there is none.
+ */
+static int list_early(struct push_state *state, const char *path, int64_t now_us, int64_t *last_us,
+		      struct error *error)
+{
+	struct store store;
+	int err = store_list(&store, path, error);
+
+	free(state->early);
+	state->early_count = 0;
+	state->early = err ? NULL : calloc(store.count + 1, sizeof(*state->early));
+	if (!err && !state->early)
+		err = error_errno(error, ENOMEM, "%s", path);
+	*last_us = -1;
+	for (size_t i = 0; i < store.count && !err; i++) {
+		const struct window_name *name = &store.windows[i].name;
+
+		if (name->start_us <= now_us)
+			*last_us = name->start_us;
+		else if (name->start_us < state->ahead_us)
+			state->early[state->early_count++] = *name;
+	}
+	state->early_is_known = !err;
+	store_close(&store);
+	return err;
+}
+
+static bool is_early(const struct push_state *state, const struct window_name *name)
+{
+	for (size_t i = 0; i < state->early_count; i++) {
+		if (state->early[i].start_us == name->start_us &&
+		    state->early[i].seconds == name->seconds)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Without this, nothing would be pushed until the time of the last window that was. What is stored
+ * up to now counts as pushed; in the middle of it may be that in which the clock was set back.
+ */
+static int go_back(struct store_push *push, const char *path, int64_t now_us)
+{
+	struct push_state *state = push->state;
+	int64_t last_us;
+	int err;
+
+	state->ahead_us = MAX(state->ahead_us, state->next_us);
+	err = list_early(state, path, now_us, &last_us, push->error);
+	if (err)
+		return err;
+	state->next_us = last_us + 1;
+	state->done = 0;
+	push->counts->went_back++;
+	return 0;
+}
+
+/* Sets *until_us to the time before which windows are to be pushed. */
+static int note_clock(struct store_push *push, const char *path, int64_t now_us, int64_t *until_us)
+{
+	struct push_state *state = push->state;
+	int64_t last_us;
+
+	*until_us = INT64_MAX;
+	if (state->next_us > now_us + AHEAD_US)
+		return go_back(push, path, now_us);
+	if (state->next_us >= state->ahead_us) {
+		state->ahead_us = 0;
+		state->early_count = 0;
+	}
+	if (!state->ahead_us)
+		return 0;
+	/* The others were read when it went back, and need not be read each time. */
+	*until_us = now_us + 1;
+	return state->early_is_known ? 0 : list_early(state, path, now_us, &last_us, push->error);
+}
+
 static int push_window(const struct profile *profile, const struct window_name *name, void *arg)
 {
 	struct store_push *push = arg;
@@ -38,7 +123,7 @@ static int push_window(const struct profile *profile, const struct window_name *
 	enum http_result result;
 
 	/* A part of it may have been pushed before it was merged. */
-	if (name->start_us < state->next_us)
+	if (name->start_us < state->next_us || is_early(state, name))
 		return 0;
 	push->waits = must_wait(push, name);
 	if (push->waits)
@@ -63,21 +148,22 @@ enum http_result push_store(struct http_client *client, const struct push_option
 			    const char *path, struct push_state *state,
 			    struct push_store_counts *counts, struct error *error)
 {
-	const int64_t left_us = state->wait_us - now_ns(CLOCK_REALTIME) / 1000;
+	const int64_t now_us = now_ns(CLOCK_REALTIME) / 1000, left_us = state->wait_us - now_us;
 	const struct push_state before = *state;
 	const uint64_t windows = counts->windows;
 	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED, error, false};
 	struct store_query query;
 	struct error other;
-	int err;
+	int64_t until_us;
 
 	/* Unless the clock was set back. */
 	if (left_us > 0 && left_us <= options->delay_us)
 		return HTTP_NONE;
-	err = store_query(path, state->next_us, INT64_MAX, NULL, push_window, &push, &query,
-			  &other);
+	if (note_clock(&push, path, now_us, &until_us))
+		return HTTP_UNAVAILABLE;
 	/* If it was stopped by an answer, push_profile() has set the message. */
-	if (err < 0) {
+	if (store_query(path, state->next_us, until_us, NULL, push_window, &push, &query, &other) <
+	    0) {
 		push.result = HTTP_UNAVAILABLE;
 		*error = other;
 	}
@@ -86,7 +172,8 @@ enum http_result push_store(struct http_client *client, const struct push_option
 		error_set(error, EBADMSG, "%s: windows that could not be read: %zu", path,
 			  query.unreadable);
 	}
-	if ((state->next_us != before.next_us || state->done != before.done) &&
+	if ((state->next_us != before.next_us || state->done != before.done ||
+	     state->ahead_us != before.ahead_us) &&
 	    push_state_write(state, &other)) {
 		*error = other;
 		push.result = HTTP_UNAVAILABLE;

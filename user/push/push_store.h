@@ -3,6 +3,9 @@
  * Gives the windows of a store to a server, as `stackbeat serve` writes them. The store is the
  * queue while the server is away: it has limits of size and age. A window that is merged with older
  * ones, which were pushed, before it is pushed itself, is left out rather than pushed twice.
+ *
+ * After the clock was ahead, or while it is behind, the position is later than now: it goes back to
+ * the newest window that is not, and those that were pushed of the time after that are remembered.
  */
 #ifndef STACKBEAT_PUSH_PUSH_STORE_H
 #define STACKBEAT_PUSH_PUSH_STORE_H
@@ -18,6 +21,7 @@ struct error;
 struct push_store_counts {
 	struct push_counts pushed;
 	uint64_t windows; /* that were pushed completely */
+	uint64_t went_back; /* as the position was ahead of the clock */
 };
 
 /*

@@ -36,6 +36,7 @@ static struct {
 	enum http_result results[WAITS_MAX]; /* of profiles, or of looks at the store */
 	const char *reasons[WAITS_MAX];
 	struct push_counts counts; /* of each profile */
+	uint64_t went_back[WAITS_MAX]; /* of looks at the store */
 	size_t waits; /* in which no signal comes */
 	bool is_interrupted; /* each wait, first, by another signal */
 	time_t wait_s; /* what each wait takes by the clock */
@@ -203,6 +204,7 @@ enum http_result push_store(struct http_client *used, const struct push_options 
 	assert_int_equal(state->next_us, 7);
 	snprintf(done.store, sizeof(done.store), "%s", path);
 	counts->pushed.samples += fake.counts.samples;
+	counts->went_back += fake.went_back[done.calls];
 	return take_result(options, error);
 }
 
@@ -606,6 +608,29 @@ static void waiting_is_no_answer(void **state)
 			  "stackbeat push: the server accepts profiles again\n" COUNTS_OF_NOTHING);
 }
 
+/* Each time, whatever the server says. */
+static void clock_that_was_set_back_is_a_message(void **state)
+{
+	const char *const message =
+		"stackbeat push: profiles of a later time than now were pushed, as the "
+		"clock was set back; going on with those from now on\n";
+	char words[256], expected[512];
+
+	(void)state;
+	fake.euid = 1000;
+	fake.waits = 3;
+	fake.results[1] = HTTP_NONE;
+	fake.results[2] = HTTP_UNAVAILABLE;
+	fake.reasons[2] = "away";
+	fake.went_back[1] = fake.went_back[2] = 1;
+	snprintf(words, sizeof(words), "--store %s ", sandbox);
+	assert_int_equal(push(words, ""), STATUS_OK);
+	snprintf(expected, sizeof(expected),
+		 "%s%sstackbeat push: away\nstackbeat push: the server accepts profiles again\n%s",
+		 message, message, COUNTS_OF_NOTHING);
+	assert_string_equal(messages, expected);
+}
+
 /* Machines do not send at once, nor when the server comes back. */
 static void times_are_spread(void **state)
 {
@@ -786,6 +811,7 @@ int main(void)
 		TEST(store_is_followed_until_a_signal),
 		TEST(times_are_spread),
 		TEST(waiting_is_no_answer),
+		TEST(clock_that_was_set_back_is_a_message),
 		TEST(server_that_is_away_is_tried_again),
 		TEST(waiting_is_said_again),
 		TEST(metrics_are_written),

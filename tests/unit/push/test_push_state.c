@@ -118,6 +118,32 @@ static void written_state_is_read(void **state)
 	push_state_close(&push);
 }
 
+static void third_number_is_optional(void **state)
+{
+	struct push_state push;
+	struct error error;
+
+	(void)state;
+	expect_read("next: 1 2 3\n", 1, 2);
+	expect_refused("next: 1 2 9223372036854775808\n", 30);
+	expect_refused("next: 1 2 3 4\n", 14);
+	expect_refused("next: 1 2 \n", 11);
+	expect_refused("next: 1 2 3", 11);
+	write_file(path, "next: 1 2 3\n", 12);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.ahead_us == 3);
+	push.next_us = INT64_MAX - 1;
+	push.done = SIZE_MAX;
+	push.ahead_us = INT64_MAX;
+	assert_int_equal(push_state_write(&push, &error), 0);
+	expect_text("next: 9223372036854775806 18446744073709551615 9223372036854775807\n");
+	push_state_close(&push);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.ahead_us == INT64_MAX);
+	assert_true(push.done == SIZE_MAX);
+	push_state_close(&push);
+}
+
 static void numbers_have_limits(void **state)
 {
 	(void)state;
@@ -321,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(new_state_begins_now),
 		TEST(written_state_is_read),
+		TEST(third_number_is_optional),
 		TEST(numbers_have_limits),
 		TEST(other_files_are_refused),
 		TEST(state_has_one_user),

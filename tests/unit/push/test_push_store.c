@@ -5,7 +5,6 @@
 #include "sandbox.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,12 +30,11 @@ static enum http_result answers[WINDOWS];
 static size_t done_before[WINDOWS], calls;
 static int64_t pushed_us[WINDOWS];
 
-static int64_t clock_us; /* of all clocks; 0: the real ones */
+static int64_t clock_us; /* of all clocks */
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-	if (!clock_us)
-		return (int)syscall(SYS_clock_gettime, clock, time);
+	(void)clock;
 	*time = (struct timespec){clock_us / 1000000, clock_us % 1000000 * 1000};
 	return 0;
 }
@@ -85,9 +83,15 @@ static int set_up(void **state)
 	memset(&error, 0, sizeof(error));
 	memset(answers, HTTP_ACCEPTED, sizeof(answers));
 	options = (struct push_options){.form = PUSH_PPROF};
-	clock_us = 0;
+	clock_us = START_US + 60 * MINUTE_US;
 	calls = 0;
 	return err;
+}
+
+static int tear_down(void **state)
+{
+	push_state_close(&push);
+	return remove_sandbox(state);
 }
 
 static enum http_result push_all(void)
@@ -268,7 +272,101 @@ static void windows_do_not_wait_for_a_clock_set_back(void **state)
 	assert_int_equal(calls, WINDOWS);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, remove_sandbox)
+static void add_window(int64_t start_us)
+{
+	static const struct store_limits limits = {UINT64_MAX, INT64_MAX / 4000000, {86400, 86400}};
+	struct profile *profile = example_profile();
+	struct store store;
+
+	assert_int_equal(store_open(&store, store_path, &limits, &error), 0);
+	profile->time_ns = start_us * 1000;
+	assert_int_equal(store_add(&store, profile, 60, &error), 0);
+	store_close(&store);
+	profile_free(profile);
+}
+
+/* Pushes one window, from then on. */
+static void expect_pushed(int64_t start_us)
+{
+	calls = 0;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 1);
+	assert_true(pushed_us[0] == start_us);
+}
+
+static void expect_nothing(void)
+{
+	calls = 0;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, 0);
+}
+
+static void open_again(void)
+{
+	push_state_close(&push);
+	assert_int_equal(push_state_open(&push, state_path, -1, &error), 0);
+}
+
+/* Windows go on when the clock is set right, and each one is pushed once. */
+static void clock_that_was_ahead_does_not_stop_it(void **state)
+{
+	const int64_t now_us = START_US - 20 * 1440 * MINUTE_US;
+	const int64_t ahead_us = START_US + 2 * MINUTE_US + 1;
+
+	(void)state;
+	add_window(now_us - 5 * MINUTE_US);
+	push.next_us = now_us - 5 * MINUTE_US + 1;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+	/* By less than a minute, it goes on by itself. */
+	clock_us = ahead_us - MINUTE_US;
+	expect_nothing();
+	assert_int_equal(counts.went_back, 0);
+	clock_us = now_us;
+	expect_nothing();
+	assert_int_equal(counts.went_back, 1);
+	expect_state(now_us - 5 * MINUTE_US + 1, 0);
+	assert_true(push.ahead_us == ahead_us);
+	add_window(now_us);
+	expect_pushed(now_us);
+	expect_nothing();
+	open_again();
+	expect_nothing();
+	assert_int_equal(counts.went_back, 1);
+	/* Their time comes. */
+	clock_us = START_US + MINUTE_US;
+	add_window(START_US - MINUTE_US);
+	expect_pushed(START_US - MINUTE_US);
+	add_window(START_US + 10 * 1000000);
+	expect_pushed(START_US + 10 * 1000000);
+	add_window(START_US + 3 * MINUTE_US);
+	clock_us = START_US + 4 * MINUTE_US;
+	expect_pushed(START_US + 3 * MINUTE_US);
+	assert_int_equal(counts.went_back, 1);
+	expect_nothing();
+	assert_int_equal(push.ahead_us, 0);
+	open_again();
+	assert_int_equal(push.ahead_us, 0);
+}
+
+/* Those of the future that were not pushed are pushed at once, too. */
+static void clock_that_was_far_ahead_does_not_stop_it(void **state)
+{
+	(void)state;
+	push.next_us = START_US + MINUTE_US + 1;
+	clock_us = START_US - 365 * 1440 * MINUTE_US;
+	expect_pushed(START_US + 2 * MINUTE_US);
+	assert_int_equal(counts.went_back, 1);
+	expect_nothing();
+	assert_int_equal(counts.went_back, 2);
+	expect_state(0, 0);
+	add_window(clock_us);
+	expect_pushed(clock_us);
+	expect_nothing();
+	assert_int_equal(counts.went_back, 2);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
@@ -277,6 +375,8 @@ int main(void)
 		TEST(window_that_began_before_is_left_out),
 		TEST(windows_wait_for_their_delay),
 		TEST(windows_do_not_wait_for_a_clock_set_back),
+		TEST(clock_that_was_ahead_does_not_stop_it),
+		TEST(clock_that_was_far_ahead_does_not_stop_it),
 		TEST(unavailable_server_gets_the_rest_later),
 		TEST(services_alone_are_written),
 		TEST(refused_window_is_not_pushed_again),
