@@ -16,7 +16,7 @@ import subprocess
 import time
 
 from harness import (check, check_equal, check_within, defer, long_test, PATIENCE, pprof, run, start, temporary_directory,
-                     test, wait_until, workload)
+                     test, use, wait_until, workload)
 
 STACKBEAT = "stackbeat"
 PORT = 7079
@@ -200,6 +200,48 @@ def a_crash_of_the_http_process_loses_no_samples():
         check_equal(window.time_nanos + window.duration_nanos, following.time_nanos, "end of a window")
     samples = sum(window.total("samples") for window in windows)
     check(samples >= profile.total("samples") > 0, f"{samples} samples of {profile.total('samples')}")
+
+
+@contextlib.contextmanager
+def restored_clock():
+    ahead = time.time() - time.monotonic()
+    try:
+        yield
+    finally:
+        time.clock_settime(time.CLOCK_REALTIME, time.monotonic() + ahead)
+
+
+@test
+def windows_follow_the_clock():
+    """In both directions; a clock that is ahead does not empty the store."""
+    use(restored_clock())
+    start("sh", "-c", BUSY)
+    server = Server("-F", 49, "--window", 5, "--store-days", 1)
+
+    def windows(since, until=None):
+        """Those of the time until now, and no later one."""
+        return json.loads(server.get(f"/api/windows?from={since - 10:.6f}&until={until or time.time():.6f}")[1])
+
+    def samples():
+        path = server.directory / "all.pb.gz"
+        path.write_bytes(server.get(f"/api/profile?from=1&until={int(time.time()) + 10**8}")[1])
+        return pprof.Profile(path).total("samples")
+
+    since = time.time()
+    wait_until(lambda: windows(since), "a window")
+    for hours in (20 * 24, -20 * 24 - 2):
+        before = samples()
+        since = time.time() + 3600 * hours
+        check_equal(windows(since, since + 3600), [], "windows of a time that was not yet")
+        time.clock_settime(time.CLOCK_REALTIME, since)
+        wait_until(lambda: windows(since), "a window of the time that the clock has now")
+        after = samples()
+        check(after >= before > 0, f"{after} samples, {before} before the step")
+    check(b"\nstackbeat_clock_steps_total 2\n" in server.get("/metrics")[1], "steps are not counted")
+    messages = server.stop()
+    steps = re.findall(r"^stackbeat: the clock was set (ahead|back) by (\d+)\.\d s: ", messages, re.M)
+    check_equal([(way, round(int(seconds) / 3600)) for way, seconds in steps], [("ahead", 480), ("back", 482)],
+                f"hours of the steps in {messages!r}")
 
 
 class HalfOpen:
