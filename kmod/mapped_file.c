@@ -26,6 +26,7 @@ int sb_mapped_files_init(struct sb_mapped_files *files, struct sb_unwind_user *u
 {
 	files->unwind = unwind;
 	hash_init(files->by_path);
+	hash_init(files->by_id);
 	INIT_LIST_HEAD(&files->unwritten);
 	files->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
 	return files->path ? 0 : -ENOMEM;
@@ -43,6 +44,7 @@ void sb_mapped_file_free(struct sb_mapped_file *file)
 void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file)
 {
 	hash_del(&file->node);
+	hash_del(&file->id_node);
 	files->count--;
 }
 
@@ -189,6 +191,7 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 	file->unread = true;
 	sb_mapped_file_reread(file);
 	hash_add(files->by_path, &file->node, sb_path_key(path));
+	hash_add(files->by_id, &file->id_node, file->id);
 	list_add_tail(&file->unwritten, &files->unwritten);
 	files->count++;
 	return file;
@@ -272,9 +275,8 @@ bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring)
 struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id)
 {
 	struct sb_mapped_file *file;
-	int bucket;
 
-	hash_for_each(files->by_path, bucket, file, node) {
+	hash_for_each_possible(files->by_id, file, id_node, id) {
 		if (file->id == id)
 			return list_empty(&file->unwritten) ? file : NULL;
 	}

@@ -26,6 +26,7 @@ struct sb_ring;
 
 struct sb_mapped_files {
 	DECLARE_HASHTABLE(by_path, SB_MAPPED_FILES_BITS);
+	DECLARE_HASHTABLE(by_id, SB_MAPPED_FILES_BITS);
 	struct list_head unwritten;	/* files with no record yet, oldest first */
 	u64 last_id;
 	u32 count;
@@ -35,7 +36,8 @@ struct sb_mapped_files {
 };
 
 struct sb_mapped_file {
-	struct hlist_node node;
+	struct hlist_node node;		/* in by_path */
+	struct hlist_node id_node;	/* in by_id */
 	struct list_head unwritten;	/* empty once its record is written */
 	/*
 	 * References, but none to the mapped struct file: while that is open, locks taken
