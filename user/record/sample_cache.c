@@ -29,6 +29,7 @@ struct entry {
 struct sample_cache {
 	struct fingerprint_key key;
 	bool tid, cpu;
+	uint64_t used[SETS / 64]; /* a bit for each set: it may have entries */
 	struct entry sets[SETS][WAYS]; /* the latest first */
 };
 
@@ -193,19 +194,37 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	set = cache->sets[key.set];
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
 	set[0] = (struct entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
+	cache->used[key.set / 64] |= UINT64_C(1) << key.set % 64;
+}
+
+/* Returns whether entries are left. */
+static bool forget_in_set(struct entry set[WAYS])
+{
+	bool are_left = false;
+
+	for (unsigned int i = 0; i < WAYS; i++) {
+		if (set[i].stack && !set[i].stack->space)
+			set[i] = (struct entry){.stack = NULL};
+		are_left |= set[i].stack != NULL;
+	}
+	return are_left;
 }
 
 void sample_cache_forget(struct sample_cache *cache)
 {
-	struct entry *entries = &cache->sets[0][0];
+	for (size_t i = 0; i < SETS / 64; i++) {
+		/* Mostly, few sets are used: those of processes that run. */
+		for (uint64_t left = cache->used[i]; left; left &= left - 1) {
+			unsigned int bit = (unsigned int)__builtin_ctzll(left);
 
-	for (size_t i = 0; i < (size_t)SETS * WAYS; i++) {
-		if (entries[i].stack && !entries[i].stack->space)
-			entries[i] = (struct entry){.stack = NULL};
+			if (!forget_in_set(cache->sets[i * 64 + bit]))
+				cache->used[i] &= ~(UINT64_C(1) << bit);
+		}
 	}
 }
 
 void sample_cache_clear(struct sample_cache *cache)
 {
 	memset(cache->sets, 0, sizeof(cache->sets));
+	memset(cache->used, 0, sizeof(cache->used));
 }

@@ -46,7 +46,10 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);
 
-/* Removes the samples of removed stacks: those without an address space. */
+/*
+ * Removes the samples of removed stacks: those without an address space. The effort follows from
+ * the number of samples in the cache.
+ */
 void sample_cache_forget(struct sample_cache *cache);
 
 /* Removes all samples. */

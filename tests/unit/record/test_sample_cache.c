@@ -7,6 +7,7 @@
 #include "record/sample_cache.h"
 #include "record/stack_table.h"
 #include "sample.h"
+#include "steps.h"
 
 #define FRAMES 1100 /* fewer than SAMPLE_FRAMES_MAX */
 #define STACKS 20
@@ -186,6 +187,46 @@ static void removed_stack_is_not_found(void **state)
 	sample_cache_free(cache);
 }
 
+/* Processes that end are forgotten often: that must not read the whole cache. */
+static void forgetting_takes_the_effort_of_what_is_cached(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
+	uint64_t before, first, second;
+
+	(void)state;
+	for (uint64_t i = 0; i < 100; i++) {
+		sample->frames[0] = i;
+		sample->hash = i * UINT64_C(0xbf58476d1ce4e5b9);
+		sample_cache_insert(cache, sample, stack_of(i % 2));
+	}
+	stacks[0].space = NULL;
+	before = steps;
+	sample_cache_forget(cache);
+	first = steps - before;
+	assert_in_range(first, 100, 5000);
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+	sample->frames[0]--;
+	sample->hash -= UINT64_C(0xbf58476d1ce4e5b9);
+	stacks[0].space = stacks[1].space;
+	assert_null(find_stack(cache, sample));
+	/* The sets of the forgotten samples are not read again. */
+	stacks[1].space = NULL;
+	sample_cache_forget(cache);
+	before = steps;
+	sample_cache_forget(cache);
+	second = steps - before;
+	assert_in_range(second, 1, 1000);
+	/* They can be used again. */
+	sample_cache_insert(cache, sample, stack_of(2));
+	stacks[2].space = NULL;
+	sample_cache_forget(cache);
+	stacks[2].space = (struct address_space *)&space;
+	assert_null(find_stack(cache, sample));
+	free(sample);
+	sample_cache_free(cache);
+}
+
 static void latest_stack_of_a_sample_is_found(void **state)
 {
 	struct sample_cache *cache = sample_cache_new(false, false);
@@ -348,6 +389,7 @@ int main(void)
 		cmocka_unit_test(first_thread_is_distinguished),
 		cmocka_unit_test(generations_are_distinguished),
 		cmocka_unit_test(removed_stack_is_not_found),
+		cmocka_unit_test(forgetting_takes_the_effort_of_what_is_cached),
 		cmocka_unit_test(latest_stack_of_a_sample_is_found),
 		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
 		cmocka_unit_test(many_deep_stacks_are_cached),
