@@ -161,8 +161,10 @@ static __attribute__((noinline)) void drain(struct reader *reader, uint64_t now,
 				   sample_queue_repeat, sample_queue_sample, reader->queue, &error))
 			abort();
 	}
-	if (sample_queue_flush(reader->queue, now) ||
-	    address_spaces_collect_garbage(reader->spaces, now, now, ends))
+	if (sample_queue_flush(reader->queue, now))
+		abort();
+	sample_queue_keep(reader->queue);
+	if (address_spaces_collect_garbage(reader->spaces, now, now, ends))
 		abort();
 	stack_table_sweep(reader->stacks);
 }

@@ -36,6 +36,7 @@ struct device {
 	struct netlink_session counters;
 	int map_err, get_err, stop_err, drain_err;
 	unsigned int drains;
+	uint64_t drained; /* bytes of samples */
 	bool pending; /* metadata, for ever */
 	unsigned int pending_calls; /* device_pending() says so, so many times */
 	/* Called before each drain; NULL: never. */
@@ -158,12 +159,17 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
 		 void *arg, struct error *error)
 {
-	uint64_t tail = 0;
-	int err = decode_records(device->samples.data, FAKE_RING_SIZE, &tail, device->samples.head,
-				 fast_path, fn, arg, error);
+	device->drained = 0;
+	return decode_records(device->samples.data, FAKE_RING_SIZE, &device->drained,
+			      device->samples.head, fast_path, fn, arg, error);
+}
 
-	fake_advance(&device->samples, tail);
-	return err;
+/* What is released may be anything from then on. */
+void device_release(struct device *device)
+{
+	memset(device->samples.data, 0xa5, device->drained);
+	fake_advance(&device->samples, device->drained);
+	device->drained = 0;
 }
 
 int device_file_open(const struct device *device, uint64_t file)

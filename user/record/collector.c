@@ -237,14 +237,25 @@ static int drain_snapshot_metadata(struct collector *collector, struct device *d
 	return drain_metadata(collector, device, error);
 }
 
+/* Copies the samples that still wait, as their room in the rings is released. */
+static void release_samples(struct collector *collector, struct device *device)
+{
+	sample_queue_keep(collector->queue);
+	device_release(device);
+}
+
+/* `seen`: where all metadata up to the snapshot has arrived, as for sample_queue_flush(). */
 static int drain_samples(struct collector *collector, struct device *device, bool settled,
-			 struct error *error)
+			 uint64_t seen, int *store_err, struct error *error)
 {
 	int err;
 
 	sample_queue_begin(collector->queue, settled);
 	err = device_drain(device, sample_queue_repeat, sample_queue_sample, collector->queue,
 			   error);
+	if (!err && settled)
+		*store_err = sample_queue_flush(collector->queue, seen);
+	release_samples(collector, device);
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the samples") : err;
 }
 
@@ -279,6 +290,7 @@ static int drain_last_samples(struct collector *collector, struct device *device
 	sample_queue_begin(collector->queue, true);
 	err = device_drain(device, repeat_last, add_last, &last, error);
 	flush_err = sample_queue_flush(collector->queue, UINT64_MAX);
+	release_samples(collector, device);
 	last.err = last.err ? last.err : flush_err;
 	if (!last.err)
 		return err;
@@ -341,12 +353,10 @@ static int bound_memory(struct collector *collector)
 	return err;
 }
 
-/* Where all metadata up to the snapshot has arrived. */
-static int flush_queue(struct collector *collector, int64_t snapshot_time, int64_t now)
+/* Where all metadata up to the snapshot has arrived. `err`: of sample_queue_flush(). */
+static int collect_garbage(struct collector *collector, uint64_t seen, int64_t now, int err)
 {
-	uint64_t seen = (uint64_t)(snapshot_time - PUBLISH_NS);
 	bool check_alive = now >= collector->next_check;
-	int err = sample_queue_flush(collector->queue, seen);
 
 	if (!err)
 		err = address_spaces_collect_garbage(collector->spaces, seen, (uint64_t)now,
@@ -384,17 +394,18 @@ static int watch(struct collector *collector, int64_t now)
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
 {
-	int64_t snapshot_time = kernel_now_ns(CLOCK_MONOTONIC), now;
+	const uint64_t seen = (uint64_t)(kernel_now_ns(CLOCK_MONOTONIC) - PUBLISH_NS);
+	int64_t now;
 	int err, store_err = 0, tables_err;
 	bool settled;
 
 	device_snapshot_heads(device);
 	err = drain_snapshot_metadata(collector, device, &settled, error);
 	if (!err)
-		err = drain_samples(collector, device, settled, error);
+		err = drain_samples(collector, device, settled, seen, &store_err, error);
 	now = kernel_now_ns(CLOCK_MONOTONIC);
 	if (!err && settled)
-		store_err = flush_queue(collector, snapshot_time, now);
+		store_err = collect_garbage(collector, seen, now, store_err);
 	tables_err = run_tables(collector);
 	if (err)
 		return err;

@@ -11,10 +11,14 @@
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
 
+/* Most samples wait within one drain only: these are not copied from the ring. */
 struct queued_sample {
 	uint64_t space;
 	uint64_t time;
-	struct stackbeat_stack *stack; /* of stack_copies_keep(); NULL: none */
+	uint64_t number; /* in the order of arrival */
+	const struct stackbeat_sample *in_ring; /* NULL: it is in words[] */
+	const struct stackbeat_stack *stack; /* NULL: none */
+	struct stackbeat_stack *kept_stack; /* `stack`, of stack_copies_keep(); NULL: in the ring */
 	size_t offset; /* in words[] */
 	uint32_t generation;
 };
@@ -24,11 +28,13 @@ struct sample_queue {
 	struct stack_table *stacks;
 	struct stack_copies *copies; /* NULL: none are used */
 	bool settled;
-	uint64_t *words; /* the records, one after the other */
-	size_t used, capacity; /* words */
+	uint64_t *words; /* the records that are not in the ring, one after the other */
+	size_t used, capacity; /* words; there is room for `in_ring`, too */
+	size_t in_ring; /* words of the queued records that are in the ring */
 	size_t bytes_max; /* of the records */
 	struct queued_sample *samples;
 	size_t count, sample_capacity;
+	uint64_t last_number;
 	uint64_t early; /* see sample_queue_early() */
 };
 
@@ -49,7 +55,7 @@ void sample_queue_free(struct sample_queue *queue)
 	if (!queue)
 		return;
 	for (size_t i = 0; i < queue->count; i++)
-		stack_copies_drop(queue->copies, queue->samples[i].stack);
+		stack_copies_drop(queue->copies, queue->samples[i].kept_stack);
 	free(queue->words);
 	free(queue->samples);
 	free(queue);
@@ -75,20 +81,21 @@ static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sa
 {
 	size_t words = sample->record.size / sizeof(*queue->words);
 
-	if (array_reserve(&queue->words, &queue->capacity, queue->used, words,
+	/* sample_queue_keep() must not lack memory. */
+	if (array_reserve(&queue->words, &queue->capacity, queue->used + queue->in_ring, words,
 			  sizeof(*queue->words)) ||
 	    array_reserve(&queue->samples, &queue->sample_capacity, queue->count, 1,
 			  sizeof(*queue->samples)))
 		return -ENOMEM;
-	memcpy(queue->words + queue->used, sample, sample->record.size);
 	queue->samples[queue->count++] = (struct queued_sample){
 		.space = sample->address_space,
 		.time = sample->time,
-		.stack = queue->copies && stack ? stack_copies_keep(queue->copies, stack) : NULL,
-		.offset = queue->used,
+		.number = ++queue->last_number,
+		.in_ring = sample,
+		.stack = stack,
 		.generation = sample->generation,
 	};
-	queue->used += words;
+	queue->in_ring += words;
 	return 0;
 }
 
@@ -101,7 +108,13 @@ static int compare_generations(const void *a, const void *b)
 		return left->space < right->space ? -1 : 1;
 	if (left->generation != right->generation)
 		return left->generation < right->generation ? -1 : 1;
-	return (left->offset > right->offset) - (left->offset < right->offset);
+	return (left->number > right->number) - (left->number < right->number);
+}
+
+static const struct stackbeat_sample *record_of(const struct sample_queue *queue,
+						const struct queued_sample *queued)
+{
+	return queued->in_ring ? queued->in_ring : (const void *)(queue->words + queued->offset);
 }
 
 /* Adds a sample whose mappings are known. */
@@ -115,7 +128,7 @@ static int add_ready(struct sample_queue *queue, const struct stackbeat_sample *
 
 static int add_to_table(struct sample_queue *queue, const struct queued_sample *queued)
 {
-	const struct stackbeat_sample *sample = (const void *)(queue->words + queued->offset);
+	const struct stackbeat_sample *sample = record_of(queue, queued);
 	struct address_space *space;
 	int err;
 
@@ -126,17 +139,21 @@ static int add_to_table(struct sample_queue *queue, const struct queued_sample *
 	return err ? err : add_ready(queue, sample, queued->stack);
 }
 
-/* Moves the remaining records to the beginning. */
+/* Moves the remaining records to the beginning, and counts the words of those in the ring. */
 static void compact(struct sample_queue *queue)
 {
 	uint64_t *words = queue->words;
 	size_t used = 0;
 
+	queue->in_ring = 0;
 	for (size_t i = 0; i < queue->count; i++) {
-		const struct stackbeat_sample *sample =
-			(const void *)(words + queue->samples[i].offset);
+		const struct stackbeat_sample *sample = record_of(queue, &queue->samples[i]);
 		size_t size = sample->record.size / sizeof(*words);
 
+		if (queue->samples[i].in_ring) {
+			queue->in_ring += size;
+			continue;
+		}
 		memmove(words + used, words + queue->samples[i].offset, size * sizeof(*words));
 		queue->samples[i].offset = used;
 		used += size;
@@ -144,11 +161,11 @@ static void compact(struct sample_queue *queue)
 	queue->used = used;
 }
 
-static int compare_offsets(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
 	const struct queued_sample *left = a, *right = b;
 
-	return (left->offset > right->offset) - (left->offset < right->offset);
+	return (left->number > right->number) - (left->number < right->number);
 }
 
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
@@ -167,15 +184,41 @@ int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 		if (!is_seen || sample_err)
 			queue->samples[kept++] = *queued;
 		else
-			stack_copies_drop(queue->copies, queued->stack);
+			stack_copies_drop(queue->copies, queued->kept_stack);
 		err = err ? err : sample_err;
 	}
 	queue->count = kept;
 	/* compact() moves each record down, over those before it. */
 	if (kept)
-		qsort(queue->samples, kept, sizeof(*queue->samples), compare_offsets);
+		qsort(queue->samples, kept, sizeof(*queue->samples), compare_numbers);
 	compact(queue);
 	return err;
+}
+
+/* There is room for all of them: see enqueue(). */
+static void keep(struct sample_queue *queue, struct queued_sample *queued)
+{
+	const size_t size = queued->in_ring->record.size;
+
+	queued->offset = queue->used;
+	memcpy(queue->words + queue->used, queued->in_ring, size);
+	queue->used += size / sizeof(*queue->words);
+	queue->in_ring -= size / sizeof(*queue->words);
+	queued->in_ring = NULL;
+	if (queued->stack && queue->copies)
+		queued->kept_stack = stack_copies_keep(queue->copies, queued->stack);
+	queued->stack = queued->kept_stack;
+}
+
+void sample_queue_keep(struct sample_queue *queue)
+{
+	size_t first = queue->count;
+
+	/* Those in the ring arrived last. */
+	while (first > 0 && queue->samples[first - 1].in_ring)
+		first--;
+	for (size_t i = first; i < queue->count; i++)
+		keep(queue, &queue->samples[i]);
 }
 
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *arg)
@@ -195,7 +238,8 @@ int sample_queue_sample(const struct stackbeat_sample *sample, const struct stac
 		return -ENOMEM;
 	if (address_space_ready(space, sample->generation, queue->settled))
 		return add_ready(queue, sample, stack);
-	if (queue->used * sizeof(*queue->words) + sample->record.size > queue->bytes_max) {
+	if ((queue->used + queue->in_ring) * sizeof(*queue->words) + sample->record.size >
+	    queue->bytes_max) {
 		queue->early += queue->count;
 		err = sample_queue_flush(queue, UINT64_MAX);
 		if (err)

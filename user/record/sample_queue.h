@@ -40,7 +40,10 @@ void sample_queue_begin(struct sample_queue *queue, bool settled);
  */
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *queue);
 
-/* Adds or queues a sample (a decode_sample_fn). Returns 0, or -ENOMEM with nothing added. */
+/*
+ * Adds or queues a sample (a decode_sample_fn). A queued sample stays where it is, with its stack,
+ * until sample_queue_keep(). Returns 0, or -ENOMEM with nothing added.
+ */
 int sample_queue_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
 			void *queue);
 
@@ -50,6 +53,9 @@ int sample_queue_sample(const struct stackbeat_sample *sample, const struct stac
  * was not added stays in the queue.
  */
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen);
+
+/* Copies the samples that still wait. Call before the room of a drain's samples is released. */
+void sample_queue_keep(struct sample_queue *queue);
 
 /* Returns the bytes of memory of the queue. */
 size_t sample_queue_bytes(const struct sample_queue *queue);

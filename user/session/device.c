@@ -21,6 +21,7 @@ struct ring {
 	const uint8_t *data;
 	uint32_t size;
 	uint64_t snapshot; /* head at device_snapshot_heads() */
+	uint64_t drained; /* up to here, device_release() releases the records */
 };
 
 struct device {
@@ -171,6 +172,7 @@ static int map_ring(const struct device *device, struct ring *ring, off_t offset
 	ring->producer = producer;
 	ring->data = (const uint8_t *)producer + device->page_size;
 	ring->size = size;
+	ring->drained = ring->consumer->tail;
 	return 0;
 }
 
@@ -255,19 +257,27 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
 
 	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
 		struct ring *ring = &device->rings[cpu];
-		uint64_t tail;
 
 		if (!ring->consumer)
 			continue;
-		tail = ring->consumer->tail;
-		if (tail == ring->snapshot)
+		ring->drained = ring->consumer->tail;
+		if (ring->drained == ring->snapshot)
 			continue;
-		ring_err = decode_records(ring->data, ring->size, &tail, ring->snapshot, fast_path,
-					  fn, arg, &ring_error);
-		ring_advance_tail(ring, tail);
+		ring_err = decode_records(ring->data, ring->size, &ring->drained, ring->snapshot,
+					  fast_path, fn, arg, &ring_error);
 		error_keep_first(&err, error, ring_err, &ring_error);
 	}
 	return err;
+}
+
+void device_release(struct device *device)
+{
+	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+
+		if (ring->consumer && ring->drained != ring->consumer->tail)
+			ring_advance_tail(ring, ring->drained);
+	}
 }
 
 int device_file_open(const struct device *device, uint64_t file)

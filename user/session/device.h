@@ -39,9 +39,10 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
  * device_drain_metadata() then passes the metadata records to `handler`. These include all metadata
  * of the samples below the recorded heads, if device_pending() returned false at some time between
  * the snapshot and this call. device_drain() then passes the samples below the recorded heads to
- * `fast_path` and `fn` (see ring_decode.h), and releases their room. Both drains return 0 or a
- * negative errno value: device_drain() that of the first ring with an error, after it has drained
- * the others.
+ * `fast_path` and `fn` (see ring_decode.h). They stay valid until device_release() releases the
+ * room of those that were handled, which is called after each device_drain(). Both drains return 0
+ * or a negative errno value: device_drain() that of the first ring with an error, after it has
+ * drained the others.
  */
 void device_snapshot_heads(struct device *device);
 bool device_pending(const struct device *device);
@@ -49,6 +50,7 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 			  struct error *error);
 int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
 		 void *arg, struct error *error);
+void device_release(struct device *device);
 
 /*
  * Opens a mapped file by its id. Returns an fd, which the caller closes, or the negative errno

@@ -3,6 +3,7 @@
 #include "record/sample_queue.h"
 
 #include "fake_kernel_records.h"
+#include "record/stack_copies.h"
 #include "record/stack_table.h"
 #include "sample.h"
 #include "sandbox.h"
@@ -50,6 +51,13 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* The ring may have anything there from now on. */
+static void release_sample(struct fixture *fixture)
+{
+	sample_queue_keep(fixture->queue);
+	memset(&fixture->any, 0xa5, sizeof(fixture->any));
+}
+
 /* Queues a sample at HERE, of address space 1. */
 static void queue_sample(struct fixture *fixture, uint64_t time, uint32_t generation)
 {
@@ -62,6 +70,7 @@ static void queue_sample(struct fixture *fixture, uint64_t time, uint32_t genera
 	sample_user(sample, HERE);
 	sample->record.size = sizeof(*sample) + sizeof(uint64_t);
 	assert_int_equal(sample_queue_sample(sample, NULL, fixture->queue), 0);
+	release_sample(fixture);
 }
 
 static uint64_t added_samples(const struct fixture *fixture)
@@ -182,6 +191,7 @@ static void pass_sample(struct fixture *fixture, uint64_t space, uint32_t genera
 	sample_user(sample, HERE);
 	if (!sample_queue_repeat(sample, sample->record.size, fixture->queue))
 		assert_int_equal(sample_queue_sample(sample, NULL, fixture->queue), 0);
+	release_sample(fixture);
 }
 
 /* Stacks that are known by their raw frames keep the names of their generation. */
@@ -241,6 +251,54 @@ static void known_frames_wait_in_a_new_address_space(void **state)
 	assert_int_equal(sums.unknown, 0);
 }
 
+/* Those of earlier drains were copied; those of this one, with their stacks, are not. */
+static void samples_wait_in_the_ring_and_in_the_queue(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct stack_copies_config config = {.spaces = fixture->spaces,
+						   .stacks = fixture->table};
+	const struct stackbeat_stack stack = {
+		.record = {.type = STACKBEAT_RECORD_STACK,
+			   .flags = STACKBEAT_STACK_EXTRA,
+			   .size = sizeof(stack)},
+	};
+	struct stack_copies *copies = stack_copies_new(&config);
+	union any_sample in_ring[3];
+	struct sums sums;
+
+	sample_queue_set_copies(fixture->queue, copies);
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	fake_changes(fixture, 2, 10);
+	sample_queue_begin(fixture->queue, true);
+	queue_sample(fixture, 10, 8);
+	queue_sample(fixture, 20, 5);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct stackbeat_sample *sample = sample_begin(&in_ring[i], 10, "a");
+
+		sample->address_space = 1;
+		sample->generation = sample->weight = 9 - 3 * i;
+		sample->time = 30 - 10 * i;
+		sample_user(sample, HERE);
+		assert_int_equal(sample_queue_sample(sample, &stack, fixture->queue), 0);
+	}
+	assert_int_equal(stack_copies_bytes(copies), 0);
+	/* The latest one is copied. */
+	flush(fixture, 20);
+	assert_int_equal(added_samples(fixture), 4);
+	sample_queue_keep(fixture->queue);
+	memset(in_ring, 0xa5, sizeof(in_ring));
+	assert_true(stack_copies_bytes(copies) >= sizeof(stack));
+	flush(fixture, 30);
+	assert_int_equal(stack_copies_bytes(copies), 0);
+	sums = sum_stacks(fixture);
+	assert_int_equal(sums.by_kind[1], 9 + 5 + 3);
+	assert_int_equal(sums.by_kind[0], 8 + 6);
+	assert_int_equal(sums.unknown, 0);
+	sample_queue_set_copies(fixture->queue, NULL);
+	stack_copies_free(copies);
+}
+
 static void queue_is_bounded(void **state)
 {
 	struct fixture *fixture = *state;
@@ -278,6 +336,7 @@ int main(void)
 		TEST(late_sample_gets_no_wrong_mapping),
 		TEST(repeated_frames_get_the_mapping_of_their_generation),
 		TEST(known_frames_wait_in_a_new_address_space),
+		TEST(samples_wait_in_the_ring_and_in_the_queue),
 		TEST(queue_is_bounded),
 		TEST(kernel_threads_do_not_wait),
 	};

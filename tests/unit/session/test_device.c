@@ -308,7 +308,28 @@ static uint32_t drain(int expected)
 	uint32_t sum = 0;
 
 	assert_int_equal(device_drain(device, NULL, sum_pid, &sum, &error), expected);
+	device_release(device);
 	return sum;
+}
+
+static void samples_stay_in_the_ring_until_they_are_released(void **state)
+{
+	uint32_t sum = 0;
+
+	(void)state;
+	open_device();
+	page->rings = CPUS;
+	map_rings("1,3");
+	device_release(device);
+	write_samples(1, 10, 1);
+	device_snapshot_heads(device);
+	assert_int_equal(device_drain(device, NULL, sum_pid, &sum, &error), 0);
+	assert_int_equal(sum, 10);
+	assert_int_equal(tail_of(STACKBEAT_OFFSET_CPU(1)), 0);
+	device_release(device);
+	assert_int_equal(tail_of(STACKBEAT_OFFSET_CPU(1)), sizeof(struct stackbeat_sample));
+	assert_int_equal(tail_of(STACKBEAT_OFFSET_CPU(3)), 0);
+	close_device();
 }
 
 static void samples_up_to_the_snapshot_are_drained(void **state)
@@ -439,6 +460,7 @@ int main(void)
 		DEVICE_TEST(rings_are_looked_for_until_there_are_some),
 		DEVICE_TEST(rings_of_offline_cpus_are_skipped),
 		DEVICE_TEST(failure_to_map_is_an_error),
+		DEVICE_TEST(samples_stay_in_the_ring_until_they_are_released),
 		DEVICE_TEST(samples_up_to_the_snapshot_are_drained),
 		DEVICE_TEST(other_rings_are_drained_after_an_error),
 		DEVICE_TEST(metadata_is_drained_while_it_grows),
