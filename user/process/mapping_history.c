@@ -280,6 +280,16 @@ static int compare_entries(const void *a, const void *b, void *entries)
 	return (left->mapping.end > right->mapping.end) - (left->mapping.end < right->mapping.end);
 }
 
+/* Whether the entries are sorted and disjoint, and none would be merged with the one before it. */
+static bool map_is_sorted(const struct map *map)
+{
+	for (size_t i = 1; i < map->count; i++) {
+		if (map_at(map, i)->mapping.start <= map_at(map, i - 1)->mapping.end)
+			return false;
+	}
+	return true;
+}
+
 /* Sorts the mappings of a snapshot. Where two overlap, the lower one wins. */
 static int map_sort(struct map *map)
 {
@@ -287,6 +297,9 @@ static int map_sort(struct map *map)
 	uint64_t end = 0;
 	int err = 0;
 
+	/* The kernel mostly reads them in this order. */
+	if (map_is_sorted(map))
+		return 0;
 	if (map->count)
 		qsort_r(map->order, map->count, sizeof(*map->order), compare_entries, map->entries);
 	for (size_t i = 0; i < map->count && !err; i++) {

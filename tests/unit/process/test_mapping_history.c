@@ -558,6 +558,39 @@ static void an_event_moves_few_bytes(void **state)
 	mapping_history_free(history);
 }
 
+/* Steps to the first generation of a process with this mapping at each even page, in the given
+ * order. */
+static uint64_t steps_to_start(bool ascending)
+{
+	struct mapping_history *history = mapping_history_new();
+	struct mapping mappings[500];
+	uint64_t before;
+
+	assert_non_null(history);
+	for (uint64_t i = 0; i < 500; i++) {
+		uint64_t start = 0x2000 * (ascending ? i : 499 - i);
+
+		mappings[i] = (struct mapping){start, start + 0x1000, 0, (uint32_t)(2 + i)};
+	}
+	add_snapshot(history, 1, 0, mappings, 500);
+	before = steps;
+	assert_int_equal(mapping_history_advance(history, 1), 0);
+	before = steps - before;
+	for (uint64_t i = 0; i < 500; i++)
+		assert_int_equal(segment_at(history, 1, mappings[i].start), 2 + i);
+	mapping_history_free(history);
+	return before;
+}
+
+/* The kernel reads mappings by address, and most processes are short. */
+static void mappings_by_address_are_not_sorted(void **state)
+{
+	uint64_t sorted = steps_to_start(true);
+
+	(void)state;
+	assert_in_range(sorted, 1, steps_to_start(false) * 4 / 5);
+}
+
 /* Overlapping mappings are impossible, but must not crash the reader. */
 static void contradictory_records_are_survived(void **state)
 {
@@ -625,6 +658,7 @@ int main(void)
 		cmocka_unit_test(an_event_moves_few_bytes),
 		cmocka_unit_test(mappings_of_files_are_not_coalesced_at_each_event),
 		cmocka_unit_test(confirmed_mappings_are_known_since_the_first_snapshot),
+		cmocka_unit_test(mappings_by_address_are_not_sorted),
 		cmocka_unit_test(contradictory_records_are_survived),
 	};
 
