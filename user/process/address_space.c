@@ -457,6 +457,12 @@ size_t address_space_segments_at(const struct address_space *space, uint32_t gen
 	return find_segments(&lookup, addresses, segments, count);
 }
 
+const struct mapping *address_space_mapping_at(const struct address_space *space,
+					       uint32_t generation, uint64_t address)
+{
+	return space->history ? mapping_history_find(space->history, generation, address) : NULL;
+}
+
 int mapping_view_init(struct mapping_view *view, const struct address_space *space,
 		      uint32_t generation)
 {
@@ -483,6 +489,11 @@ size_t mapping_view_segments(const struct mapping_view *view, uint64_t *addresse
 	const struct lookup lookup = {.view = view};
 
 	return find_segments(&lookup, addresses, segments, count);
+}
+
+const struct mapping *mapping_view_mapping(const struct mapping_view *view, uint64_t address)
+{
+	return find_in_view(view, address);
 }
 
 size_t mapping_view_bytes(const struct mapping_view *view)

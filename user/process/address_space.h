@@ -137,6 +137,13 @@ static inline uint32_t address_space_segment_at(const struct address_space *spac
 }
 
 /*
+ * Returns the mapping in which an address is found, valid until the next call of another function
+ * for the address space; NULL: none, or the vsyscall page.
+ */
+const struct mapping *address_space_mapping_at(const struct address_space *space,
+					       uint32_t generation, uint64_t address);
+
+/*
  * A copy of the mappings at one generation: an address space may go on meanwhile. The files of its
  * segments are not forgotten as long as it is marked each second.
  */
@@ -157,6 +164,9 @@ void mapping_view_clear(struct mapping_view *view);
 /* As address_space_segments_at(), in a view. */
 size_t mapping_view_segments(const struct mapping_view *view, uint64_t *addresses,
 			     uint32_t *segments, size_t count);
+
+/* As address_space_mapping_at(), in a view. */
+const struct mapping *mapping_view_mapping(const struct mapping_view *view, uint64_t address);
 
 /* As mapped_files_mark(), for all files of the view. */
 void mapping_view_mark(const struct mapping_view *view, struct mapped_files *files);

@@ -11,6 +11,7 @@
 #include "pprof/truncation.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "process/mapping_history.h"
 #include "record/stack_table.h"
 #include "record/unwind_tables.h"
 #include "record/verification.h"
@@ -171,20 +172,20 @@ static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
 {
 	struct copy_walk *walk = arg;
 	const struct stack_copies *copies = walk->copies;
-	uint64_t offset = address;
+	const struct mapping *mapping;
 	struct mapped_file *file;
-	uint32_t segment;
 	bool is_offset = false;
 
-	if (walk->view)
-		mapping_view_segments(walk->view, &offset, &segment, 1);
-	else
-		segment = address_space_segment_at(walk->space, walk->sample->generation, address,
-						   &offset);
-	if (segment == SEGMENT_NONE || segment == SEGMENT_VSYSCALL)
+	/* Callers are often in the same file. */
+	if (address >= walk->mapping.start && address < walk->mapping.end)
+		return &walk->mapping;
+	mapping = walk->view ? mapping_view_mapping(walk->view, address)
+			     : address_space_mapping_at(walk->space, walk->sample->generation,
+							address);
+	if (!mapping)
 		return NULL;
-	walk->mapping = (struct walk_mapping){address, address + 1, address - offset, NULL};
-	file = segment_file(copies->files, segment, &is_offset);
+	walk->mapping = (struct walk_mapping){mapping->start, mapping->end, -mapping->bias, NULL};
+	file = segment_file(copies->files, mapping->segment, &is_offset);
 	if (!file || is_offset)
 		return &walk->mapping;
 	if (unwind_tables_find(copies->config.tables, file, &walk->mapping.table) ==
@@ -241,6 +242,7 @@ static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 	int err;
 
 	context->missing = NO_FILE;
+	context->mapping = (struct walk_mapping){.table = NULL};
 	walk_stack_copy(context->stack, find_mapping, context, copies->addresses,
 			copies->config.max_depth, &result);
 	if (context->missing != NO_FILE)

@@ -622,6 +622,21 @@ static void stacks_are_looked_up_at_once(void **state)
 		assert_int_equal(segments[5], SEGMENT_VSYSCALL);
 		assert_int_equal(segments[6], SEGMENT_ANON);
 		assert_int_equal(segments[7], SEGMENT_NONE);
+		for (int j = 0; j < 8; j++) {
+			const struct mapping *found =
+				i == 0 ? address_space_mapping_at(space, 1, stack[j])
+				       : mapping_view_mapping(&view, stack[j]);
+
+			if (segments[j] < SEGMENT_FILES && segments[j] != SEGMENT_ANON) {
+				assert_null(found);
+				continue;
+			}
+			assert_int_equal(found->segment, segments[j]);
+			assert_int_equal(stack[j] + found->bias, offsets[j]);
+			assert_in_range(stack[j], found->start, found->end - 1);
+			assert_int_equal(found->end - found->start,
+					 j < 2 || j == 6 ? 0x10000 : 0x1000);
+		}
 		/* A view stays, whatever the process does. */
 		fake_mapping(spaces, 1, 2, STACKBEAT_MAPPING_EVENT, 0x30000, 0x38000, id, 0x9000);
 		advance(1, 2);
