@@ -77,15 +77,36 @@ static uint32_t intern_string(struct profile *profile, const char *text)
 	return index;
 }
 
+/*
+ * The entry of recent_strings that a text may be in: by its length and its ends, without a key, as
+ * a program that chooses strings can only make its own ones miss.
+ */
+static uint32_t *recent_string(struct profile *profile, const char *text)
+{
+	const size_t length = strlen(text), part = MIN(length, sizeof(uint64_t));
+	uint64_t first = 0, last = 0;
+
+	memcpy(&first, text, part);
+	memcpy(&last, text + length - part, part);
+	first = (first ^ last << 1 ^ length) * UINT64_C(0x9e3779b97f4a7c15);
+	return &profile->recent_strings[(first >> 32) % PROFILE_RECENT_STRINGS];
+}
+
 uint32_t profile_string(struct profile *profile, const char *text)
 {
-	uint32_t index;
+	uint32_t index, *recent;
 	char *copy;
 
 	if (!text || !*text || profile->error)
 		return 0;
-	if (utf8_valid(text))
-		return intern_string(profile, text);
+	/* An unused entry is 0, the empty string. */
+	recent = recent_string(profile, text);
+	if (!strcmp(profile->strings.items[*recent], text))
+		return *recent;
+	if (utf8_valid(text)) {
+		*recent = intern_string(profile, text);
+		return *recent;
+	}
 	copy = copy_as_utf8(text);
 	if (!copy) {
 		profile->error = -ENOMEM;

@@ -85,6 +85,9 @@ struct profile_sample {
 		size_t count, capacity;                                                            \
 	}
 
+/* A power of two: of labels, the keys and the values that processes share. */
+#define PROFILE_RECENT_STRINGS 64u
+
 struct profile {
 	/* Head. */
 	int64_t time_ns; /* start, since 1970 */
@@ -118,6 +121,7 @@ struct profile {
 
 	/* Private. */
 	size_t string_bytes;
+	uint32_t recent_strings[PROFILE_RECENT_STRINGS]; /* see profile_string() */
 	struct hash mapping_index, function_index, location_index, stack_index, label_index,
 		label_set_index, sample_index;
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 #include "lib/error.h"
@@ -66,6 +67,37 @@ static void equal_entries_are_merged(void **state)
 	assert_int_equal(profile_stack(profile, (uint32_t[]){1, 2}, 2), 1);
 	assert_int_equal(profile_stack(profile, (uint32_t[]){1}, 1), 3);
 	assert_int_equal(profile_longest_sequence(profile), 2);
+	assert_int_equal(profile->error, 0);
+	profile_free(profile);
+}
+
+/* The labels of a process that ends are mostly strings of the last ones. */
+static void recent_strings_are_found_at_once(void **state)
+{
+	struct profile *profile = profile_new();
+	char first[200], second[200];
+	uint32_t texts[2];
+	uint64_t before, added;
+
+	(void)state;
+	memset(first, 'x', sizeof(first));
+	first[sizeof(first) - 1] = '\0';
+	memcpy(second, first, sizeof(first));
+	second[100] = 'y';
+	before = steps;
+	texts[0] = profile_string(profile, first);
+	added = steps - before;
+	before = steps;
+	assert_int_equal(profile_string(profile, first), texts[0]);
+	assert_true(10 * (steps - before) < added);
+	/* Those with the same length and the same ends replace each other. */
+	texts[1] = profile_string(profile, second);
+	assert_int_not_equal(texts[1], texts[0]);
+	assert_int_equal(profile_string(profile, first), texts[0]);
+	assert_int_equal(profile_string(profile, second), texts[1]);
+	/* What was replaced in a string is no part of it. */
+	assert_int_equal(profile_string(profile, "\xff"), profile_string(profile, "\xef\xbf\xbd"));
+	assert_int_equal(profile_string(profile, "\xff"), profile_string(profile, "\xef\xbf\xbd"));
 	assert_int_equal(profile->error, 0);
 	profile_free(profile);
 }
@@ -346,6 +378,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_entries_are_merged),
+		cmocka_unit_test(recent_strings_are_found_at_once),
 		cmocka_unit_test(lines_can_be_set_later),
 		cmocka_unit_test(equal_samples_are_merged),
 		cmocka_unit_test(overflowing_sums_are_not_merged),
