@@ -7,10 +7,10 @@
 
 #define CAPACITY_MIN 16
 
-/* The `items` of array_reserve() is the address of a pointer of any type. */
+/* The `items` of array_grow() is the address of a pointer of any type. */
 typedef void *any_pointer __attribute__((may_alias));
 
-int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size_t size)
+int array_grow(void *items, size_t *capacity, size_t count, size_t more, size_t size)
 {
 	any_pointer *array = items;
 	size_t needed, wanted;
@@ -18,8 +18,6 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
 
 	if (__builtin_add_overflow(count, more, &needed))
 		return -ENOMEM;
-	if (needed <= *capacity)
-		return 0;
 	wanted = *capacity + *capacity / 2;
 	if (wanted < CAPACITY_MIN)
 		wanted = CAPACITY_MIN;
