@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "cli/cache_option.h"
+#include "debuginfo/file_cache.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,10 +10,9 @@
 #include <unistd.h>
 
 #include "lib/error.h"
-#include "unwind/table_cache.h"
 
-#define ROOT_CACHE "/var/cache/stackbeat/unwind"
-#define USER_CACHE "/stackbeat/unwind"
+#define ROOT_CACHE "/var/cache/stackbeat/files"
+#define USER_CACHE "/stackbeat/files"
 
 int cache_option_parse(int id, const char *value, struct cache_options *options,
 		       struct error *error)
@@ -49,12 +49,12 @@ static bool find_default(char path[PATH_MAX])
 	return true;
 }
 
-int cache_option_open(const struct cache_options *options, struct table_cache **cache,
+int cache_option_open(const struct cache_options *options, struct file_cache **cache,
 		      struct error *problem)
 {
-	struct table_cache_config config = {
+	struct file_cache_config config = {
 		.directory = options->directory,
-		.bytes_max = TABLE_CACHE_BYTES_MAX,
+		.bytes_max = FILE_CACHE_BYTES_MAX,
 	};
 	char path[PATH_MAX];
 
@@ -67,6 +67,6 @@ int cache_option_open(const struct cache_options *options, struct table_cache **
 			return 0;
 		config.directory = path;
 	}
-	*cache = table_cache_open(&config, problem);
+	*cache = file_cache_open(&config, problem);
 	return *cache || !options->directory ? 0 : -EINVAL;
 }

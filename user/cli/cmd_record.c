@@ -18,6 +18,7 @@
 #include "cli/record_signals.h"
 #include "cli/record_summary.h"
 #include "cli/symbolize_messages.h"
+#include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/cpu_time.h"
 #include "lib/error.h"
@@ -31,7 +32,6 @@
 #include "record/verification.h"
 #include "sandbox/worker_call.h"
 #include "symbolize/symbolize_options.h"
-#include "unwind/table_cache.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
 #define EXPORTER_NICE 5
@@ -45,7 +45,7 @@ struct record {
 	bool progress_shown;
 	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
 	struct reader_sandbox sandbox;
-	struct table_cache *cache; /* NULL: none */
+	struct file_cache *cache; /* NULL: none */
 	struct output_room room;
 	/* Of --snapshot and --rotate. */
 	int64_t interval; /* ns; 0: neither */
@@ -138,6 +138,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
 					      .verbose = record->options.verbose};
 	struct symbolize_options symbolize = {
+		.cache = record->cache,
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
 		.stop = record->signals,
@@ -511,7 +512,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
-	table_cache_close(record->cache);
+	file_cache_close(record->cache);
 	reader_sandbox_stop(&record->sandbox);
 	output_release_room(&record->room);
 	if (record->signals)

@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/cpu_time.h"
 #include "lib/error.h"
@@ -32,7 +33,6 @@
 #include "serve/sampler.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
-#include "unwind/table_cache.h"
 
 #define RATE_DEFAULT 19u
 #define USER_DEFAULT "_stackbeat"
@@ -594,7 +594,7 @@ static int sample(struct server *server, const char *command_line, struct error 
 	started_server = server;
 	reader_sandbox_use(&server->sandbox, &server->options.sandbox, &symbolize);
 	err = sampler_run(&config, error);
-	table_cache_close(config.cache);
+	file_cache_close(config.cache);
 	return err;
 }
 

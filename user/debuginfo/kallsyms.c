@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
+#include <sys/uio.h>
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
@@ -13,6 +15,7 @@
 
 #define MODULES_MAX UINT16_MAX
 #define NO_NAME UINT32_MAX
+#define PADDING sizeof(uint64_t)
 
 /*
  * An address with its best symbol. An entry that is not a function (data, section boundary) has no
@@ -32,6 +35,7 @@ struct kallsyms {
 	size_t names_size, names_capacity;
 	struct string_table modules;
 	bool hidden; /* the file has an address of 0 */
+	void *bytes; /* owned, with entries and names; NULL: these are owned */
 };
 
 struct line {
@@ -67,15 +71,33 @@ static bool is_section_boundary(const char *name)
 	       (has_suffix(name, "_text_start") || has_suffix(name, "_text_end"));
 }
 
+/* Returns the end of an address of up to 16 digits, or NULL. There are a hundred thousand of them.
+ */
+static char *parse_address(char *text, uint64_t *address)
+{
+	const char *const start = text;
+	unsigned int digit;
+
+	for (*address = 0; text - start <= 16; text++) {
+		if (*text >= '0' && *text <= '9')
+			digit = (unsigned int)(*text - '0');
+		else if (*text >= 'a' && *text <= 'f')
+			digit = (unsigned int)(*text - 'a') + 10;
+		else
+			return text > start ? text : NULL;
+		*address = *address << 4 | digit;
+	}
+	return NULL;
+}
+
 /* Parses "ADDRESS TYPE NAME[\t[MODULE]]". The strings in *line point into `text`. */
 static bool parse_line(char *text, struct line *line)
 {
 	char *end, *module;
 
 	text[strcspn(text, "\n")] = '\0';
-	errno = 0;
-	line->address = strtoull(text, &end, 16);
-	if (errno != 0 || end == text || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
+	end = parse_address(text, &line->address);
+	if (!end || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
 		return false;
 	line->type = end[1];
 	line->name = end + 3;
@@ -203,6 +225,19 @@ static void sort_entries(struct kallsyms *kallsyms)
 	kallsyms->count = (size_t)(kept - entries) + 1;
 }
 
+/* Pads the names for kallsyms_pack(). */
+static int pad_names(struct kallsyms *kallsyms)
+{
+	const size_t more = roundup(kallsyms->names_size, PADDING) - kallsyms->names_size;
+
+	if (array_reserve(&kallsyms->names, &kallsyms->names_capacity, kallsyms->names_size, more,
+			  1))
+		return -ENOMEM;
+	memset(kallsyms->names + kallsyms->names_size, 0, more);
+	kallsyms->names_size += more;
+	return 0;
+}
+
 static int check_result(const struct kallsyms *kallsyms, int err, const char *name,
 			struct error *error)
 {
@@ -227,6 +262,8 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 	if (!table)
 		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
 	err = read_lines(table, stream);
+	if (!err && table->names_size)
+		err = pad_names(table);
 	err = check_result(table, err, name, error);
 	if (err) {
 		kallsyms_free(table);
@@ -254,9 +291,100 @@ void kallsyms_free(struct kallsyms *kallsyms)
 	if (!kallsyms)
 		return;
 	string_table_clear(&kallsyms->modules);
-	free(kallsyms->entries);
-	free(kallsyms->names);
+	if (!kallsyms->bytes) {
+		free(kallsyms->entries);
+		free(kallsyms->names);
+	}
+	free(kallsyms->bytes);
 	free(kallsyms);
+}
+
+/* Packed tables */
+
+int kallsyms_pack(const struct kallsyms *kallsyms, struct kallsyms_packed *packed,
+		  struct iovec parts[KALLSYMS_PARTS], char **modules)
+{
+	const struct string_table *names = &kallsyms->modules;
+	size_t size = 0;
+	char *next;
+
+	for (size_t i = 0; i < names->count; i++)
+		size += strlen(names->items[i]) + 1;
+	size = roundup(size, PADDING);
+	*modules = next = calloc(size + 1, 1);
+	if (!next)
+		return -ENOMEM;
+	for (size_t i = 0; i < names->count; i++)
+		next = stpcpy(next, names->items[i]) + 1;
+	*packed = (struct kallsyms_packed){
+		.count = kallsyms->count,
+		.names_size = kallsyms->names_size,
+		.modules_size = size,
+		.module_count = names->count,
+	};
+	parts[0] = (struct iovec){kallsyms->entries, kallsyms->count * sizeof(struct entry)};
+	parts[1] = (struct iovec){kallsyms->names, kallsyms->names_size};
+	parts[2] = (struct iovec){*modules, size};
+	return 0;
+}
+
+static bool are_entries_valid(const struct kallsyms *kallsyms, uint64_t module_count)
+{
+	const struct entry *entries = kallsyms->entries;
+
+	for (size_t i = 0; i < kallsyms->count; i++) {
+		if ((entries[i].name != NO_NAME && entries[i].name >= kallsyms->names_size) ||
+		    entries[i].module > module_count ||
+		    (i && entries[i].address <= entries[i - 1].address))
+			return false;
+	}
+	return true;
+}
+
+static bool unpack_modules(struct kallsyms *kallsyms, const char *names, size_t size,
+			   uint64_t count)
+{
+	const char *const end = names + size;
+
+	if (count > MODULES_MAX || (count && !size) || (size && end[-1]))
+		return false;
+	for (uint64_t i = 0; i < count; i++) {
+		if (names >= end || string_table_add(&kallsyms->modules, names, strlen(names)) != i)
+			return false;
+		names += strlen(names) + 1;
+	}
+	return true;
+}
+
+struct kallsyms *kallsyms_unpack(const struct kallsyms_packed *packed, void *bytes, size_t size)
+{
+	const uint64_t count = packed->count, names = packed->names_size;
+	struct kallsyms *table;
+	size_t rest;
+
+	if (!count || count > size / sizeof(struct entry))
+		return NULL;
+	rest = size - count * sizeof(struct entry);
+	if (!names || names > rest || packed->modules_size > rest - names)
+		return NULL;
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	table->bytes = bytes;
+	table->entries = bytes;
+	table->count = count;
+	table->names = (char *)bytes + count * sizeof(struct entry);
+	table->names_size = names;
+	if (!table->names[names - 1] &&
+	    unpack_modules(table, table->names + names, packed->modules_size,
+			   packed->module_count) &&
+	    are_entries_valid(table, packed->module_count))
+		return table;
+	table->bytes = NULL;
+	table->entries = NULL;
+	table->names = NULL;
+	kallsyms_free(table);
+	return NULL;
 }
 
 /* Returns the size of the function of entry `index` in bytes. */

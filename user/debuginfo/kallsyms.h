@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/uio.h>
 
 struct error;
 struct kallsyms;
@@ -44,6 +45,29 @@ void kallsyms_free(struct kallsyms *kallsyms);
  */
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module);
+
+/* What a table is made of; the parts of its bytes follow each other in this order. */
+struct kallsyms_packed {
+	uint64_t count; /* of entries */
+	uint64_t names_size, modules_size; /* bytes, with padding to multiples of 8 */
+	uint64_t module_count;
+};
+
+#define KALLSYMS_PARTS 3u
+
+/*
+ * Describes a table, so that kallsyms_unpack() makes it from the bytes of `parts`, which are valid
+ * as long as it and *modules, which the caller frees. Returns 0 or -ENOMEM.
+ */
+int kallsyms_pack(const struct kallsyms *kallsyms, struct kallsyms_packed *packed,
+		  struct iovec parts[KALLSYMS_PARTS], char **modules);
+
+/*
+ * Returns a table that owns `bytes`, which are from malloc(): of a command with the same build ID.
+ * The rest of them is not used. Returns NULL, with `bytes` still the caller's, if they are damaged
+ * or when out of memory.
+ */
+struct kallsyms *kallsyms_unpack(const struct kallsyms_packed *packed, void *bytes, size_t size);
 
 /* Returns whether the function that holds an address ends at another one of its module. */
 bool kallsyms_is_bounded(const struct kallsyms *kallsyms, uint64_t address);

@@ -13,7 +13,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct error;
+struct file_cache;
 struct kallsyms;
+
+/*
+ * Symbols that are kept on disk, for later recordings: until the next boot, and until a module has
+ * come or gone. The symbols are the kernel's; the file that is kept is only as good as its
+ * directory, and is checked for damage.
+ *
+ * kernel_symbols_find() returns kept symbols, which the caller frees; NULL: there are none.
+ * kernel_symbols_read() reads the symbols, as kallsyms_read(), and keeps them. NULL as a cache
+ * keeps none. `root` is as below.
+ */
+struct kallsyms *kernel_symbols_find(struct file_cache *cache, const char *root);
+int kernel_symbols_read(struct file_cache *cache, const char *root, struct kallsyms **table,
+			struct error *error);
 
 /* All zero: none are kept. */
 struct kernel_symbols {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "debuginfo/elf_symbols.h"
+#include "debuginfo/file_cache.h"
 #include "lib/array.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
@@ -25,7 +26,6 @@
 #include "process/file_ids.h"
 #include "process/file_opener.h"
 #include "process/kept_files.h"
-#include "unwind/table_cache.h"
 
 /* gcc's analyzer loses sight of what is stored in the table, and reports it as leaked. */
 #ifndef __clang__
@@ -104,7 +104,7 @@ struct mapped_files {
 	struct binary_store *store; /* the copier's, or NULL */
 	struct table_hooks table_hooks; /* all zero: none */
 	int event; /* -1: none */
-	char boot[TABLE_KEY_BOOT_SIZE]; /* with table_hooks: the ID of this boot; "": unknown */
+	char boot[FILE_KEY_BOOT_SIZE]; /* with table_hooks: the ID of this boot; "": unknown */
 	size_t kept_count; /* descriptors */
 	uint64_t copies_bytes; /* of those kept and requested */
 	struct mapped_files_counts counts;
@@ -644,18 +644,6 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 
 /* Unwind tables */
 
-/* Reads the ID of this boot; "" if it is unknown. */
-static void read_boot_id(char boot[TABLE_KEY_BOOT_SIZE])
-{
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? 0 : read(fd, boot, TABLE_KEY_BOOT_SIZE - 1);
-
-	boot[got > 0 ? got : 0] = '\0';
-	boot[strcspn(boot, "\n")] = '\0';
-	if (fd >= 0)
-		close(fd);
-}
-
 int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_hooks *hooks)
 {
 	struct file_opener *opener;
@@ -663,7 +651,7 @@ int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_
 	files->table_hooks = hooks ? *hooks : (struct table_hooks){.arg = NULL};
 	if (!hooks || files->event >= 0)
 		return 0;
-	read_boot_id(files->boot);
+	file_key_read_boot(files->root, files->boot);
 	files->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (files->event < 0)
 		return -errno;
@@ -743,7 +731,7 @@ uint32_t mapped_file_table_owner(const struct mapped_file *file)
 }
 
 /* The vDSO is the same one until the next boot. */
-static bool vdso_table_key(const struct mapped_files *files, struct table_key *key)
+static bool vdso_table_key(const struct mapped_files *files, struct file_key *key)
 {
 	snprintf(key->build_id, sizeof(key->build_id), "%s", files->vdso->file.build_id);
 	memcpy(key->boot, files->boot, sizeof(key->boot));
@@ -751,7 +739,7 @@ static bool vdso_table_key(const struct mapped_files *files, struct table_key *k
 }
 
 bool mapped_file_table_key(const struct mapped_files *files, const struct mapped_file *file,
-			   struct table_key *key)
+			   struct file_key *key)
 {
 	const struct file_entry *entry = (const struct file_entry *)file;
 	const struct file_stamp *stamp = &entry->table_stamp;

@@ -30,7 +30,7 @@ struct error;
 struct file_identity;
 struct mapped_files;
 struct sandbox_server;
-struct table_key;
+struct file_key;
 
 /* Descriptors that are kept; fewer if the process may open less than twice as many. */
 #define MAPPED_FILES_OPEN_MAX 8192u
@@ -177,7 +177,7 @@ uint32_t mapped_file_table_owner(const struct mapped_file *file);
  * takes it for mapped_file_kernel_id(): if the file of this id is still the mapped one.
  */
 bool mapped_file_table_key(const struct mapped_files *files, const struct mapped_file *file,
-			   struct table_key *key);
+			   struct file_key *key);
 
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);

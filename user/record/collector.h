@@ -18,7 +18,7 @@ struct mapped_files;
 struct sandbox_server;
 struct stack_copies;
 struct stack_table;
-struct table_cache;
+struct file_cache;
 struct unwind_tables;
 struct verification;
 struct address_spaces;
@@ -68,7 +68,7 @@ struct collector_unwinding {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	uint16_t max_depth; /* user frames */
 	uint32_t copy_size; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
-	struct table_cache *cache; /* of unwind tables; NULL: none */
+	struct file_cache *cache; /* of unwind tables; NULL: none */
 	bool verifies; /* samples with extra copies are unwound again by collector_verify() */
 	/* Gets one line about the unwind table of each file; NULL: nobody does. */
 	void (*message)(const char *text, void *arg);

@@ -22,6 +22,7 @@
 #include "symbolize/go_runtime.h"
 #include "symbolize/live_source.h"
 #include "symbolize/normalize.h"
+#include "symbolize/symbolize_options.h"
 #include "symbolize/symbolizer.h"
 
 /* Of the longest comment with counters, each of which has 20 digits. */
@@ -189,10 +190,9 @@ static bool are_rare(const struct profile *profile, const struct kallsyms *kalls
 }
 
 /* Returns whether the kept symbols do for the functions of the kernel in a profile. */
-static bool kept_symbols_suffice(const struct profile *profile, const struct recording *recording)
+static bool kept_symbols_suffice(const struct profile *profile, const struct recording *recording,
+				 const struct kallsyms *kallsyms)
 {
-	const struct kallsyms *kallsyms = recording->kallsyms;
-
 	for (uint32_t i = 1; kallsyms && i < profile->locations.count; i++) {
 		if (is_missing(profile, kallsyms, i))
 			return are_rare(profile, kallsyms, recording->tolerated_missing);
@@ -204,19 +204,22 @@ static bool kept_symbols_suffice(const struct profile *profile, const struct rec
 static int symbolize(struct profile *profile, const struct live_source *live,
 		     const struct recording *recording, struct error *warning)
 {
+	struct kallsyms *kallsyms = NULL, *on_disk = NULL;
 	const struct kallsyms *kept = recording->kallsyms;
-	struct kallsyms *kallsyms = NULL;
+	struct file_cache *cache = recording->symbolize ? recording->symbolize->cache : NULL;
 	struct symbolize_counts ignored;
 	struct symbol_source source;
 	struct error error;
 	int err = live_source_describe(live, profile);
 
 	if (!err && recording->symbolize) {
-		if (!kept_symbols_suffice(profile, recording)) {
+		if (!kept)
+			kept = on_disk = kernel_symbols_find(cache, "");
+		if (!kept_symbols_suffice(profile, recording, kept)) {
 			if (kept && recording->reads_kernel)
 				*recording->reads_kernel = true;
 			kept = NULL;
-			err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+			err = kernel_symbols_read(cache, "", &kallsyms, warning);
 		}
 		/* Without kernel symbols, the other ones are worth a profile. */
 		if (err != -ENOMEM) {
@@ -226,6 +229,7 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 		}
 	}
 	kallsyms_free(kallsyms);
+	kallsyms_free(on_disk);
 	return err;
 }
 

@@ -21,7 +21,7 @@
 struct error;
 struct sample_totals;
 struct sandbox_server;
-struct table_cache;
+struct file_cache;
 
 /* Strings and pointers are not owned, and must outlive the recorder. */
 struct recorder_config {
@@ -35,7 +35,8 @@ struct recorder_config {
 	unsigned int verify_timeout_s; /* see verification_run() */
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
 						 tables and `save_binaries` */
-	struct table_cache *cache; /* of unwind tables (unwind/table_cache.h); NULL: none */
+	struct file_cache
+		*cache; /* of what was read of files (debuginfo/file_cache.h); NULL: none */
 	pid_t helper; /* downloads debug files for the symbols; 0: none */
 	bool shares_sandbox; /* it has worked for other recordings before */
 	char **command; /* NULL-terminated; NULL: none */

@@ -324,7 +324,7 @@ static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
 			 struct stackbeat_unwind_table *bytes, const struct unwind_summary *summary)
 {
 	struct table *table = &tables->list[file->index];
-	struct table_key key;
+	struct file_key key;
 
 	table->state = bytes ? TABLE_READY : TABLE_NONE;
 	table->bytes = bytes;
@@ -484,7 +484,7 @@ static bool finish_cached(struct unwind_tables *tables, struct slot *slot)
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
 	struct stackbeat_unwind_table *bytes;
 	struct unwind_summary summary;
-	struct table_key key;
+	struct file_key key;
 
 	if (!tables->config.cache || !mapped_file_table_key(tables->files, file, &key) ||
 	    table_cache_find(tables->config.cache, &key, &summary, &bytes))

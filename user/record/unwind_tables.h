@@ -30,7 +30,7 @@
 struct mapped_file;
 struct mapped_files;
 struct sandbox_server;
-struct table_cache;
+struct file_cache;
 struct unwind_tables;
 
 /* Workers at the same time. */
@@ -43,7 +43,7 @@ struct unwind_tables;
 struct unwind_tables_config {
 	const struct sandbox_server *sandbox; /* with run_unwind_worker() */
 	size_t memory; /* bytes of the tables that are kept; 0: none is kept */
-	struct table_cache *cache; /* unwind/table_cache.h; NULL: none */
+	struct file_cache *cache; /* unwind/table_cache.h; NULL: none */
 	int64_t retry_ns; /* before the first retry after a failure; 0: a second */
 	/* As device_push_unwind_table(). */
 	int (*push)(uint64_t file, const struct stackbeat_unwind_table *table, void *arg);

@@ -15,14 +15,14 @@ struct labels;
 struct sandbox_server;
 struct session_config;
 struct symbolize_options;
-struct table_cache;
+struct file_cache;
 
 struct sampler_config {
 	const struct session_config *session;
 	const struct labels *labels;
 	const struct sandbox_server *sandbox;
 	const struct symbolize_options *symbolize;
-	struct table_cache *cache; /* of unwind tables; NULL: none */
+	struct file_cache *cache; /* of unwind tables; NULL: none */
 	const char *command_line; /* for the comments of profiles */
 	size_t memory; /* bytes for what is not yet in a slice */
 	int socket; /* SOCK_SEQPACKET, of protocol.h */

@@ -8,12 +8,14 @@
 
 struct archive_reader;
 struct debuginfod_helper;
+struct file_cache;
 struct sandbox_server;
 
 /* All fields but `sandbox` may be zero. */
 struct symbolize_options {
 	const struct sandbox_server *sandbox; /* of worker_main() (worker.h) */
 	const struct debuginfod_helper *debuginfod; /* NULL: nothing is downloaded */
+	struct file_cache *cache; /* of what was read of files before; NULL: none */
 	unsigned int timeout_s; /* for all files together; 0: no limit */
 	/* Reports that `timeout_s` is over: `files` were not read, or not completely. */
 	void (*timed_out)(void *arg, unsigned int timeout_s, size_t files);

@@ -10,6 +10,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/record_signals.h"
 #include "command.h"
+#include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
@@ -24,7 +25,6 @@
 #include "sandbox.h"
 #include "sandbox/worker_call.h"
 #include "session/session.h"
-#include "unwind/table_cache.h"
 
 #define SUMMARY_OF_EXAMPLE "stackbeat: 11 samples in 2.0 s, 0 lost, 0 truncated; 100.0 % complete; "
 
@@ -49,7 +49,7 @@ static struct {
 	bool blocks; /* processes that write a file */
 	char ended_by[128], command_line[128];
 	char cache[64]; /* its directory; "": none */
-	const struct table_cache *used_cache;
+	const struct file_cache *used_cache;
 	unsigned int caches_closed;
 } fake;
 
@@ -101,18 +101,18 @@ void reader_sandbox_use(const struct reader_sandbox *reader, const struct sandbo
 
 /* The cache of unwind tables. No directory is created. */
 
-struct table_cache *table_cache_open(const struct table_cache_config *config, struct error *error)
+struct file_cache *file_cache_open(const struct file_cache_config *config, struct error *error)
 {
 	snprintf(fake.cache, sizeof(fake.cache), "%s", config->directory);
 	if (strcmp(config->directory, "bad"))
-		return (struct table_cache *)&fake;
+		return (struct file_cache *)&fake;
 	error_set(error, EPERM, "bad cache");
 	return NULL;
 }
 
-void table_cache_close(struct table_cache *cache)
+void file_cache_close(struct file_cache *cache)
 {
-	fake.caches_closed += cache == (struct table_cache *)&fake;
+	fake.caches_closed += cache == (struct file_cache *)&fake;
 }
 
 int recorder_open(struct recorder *recorder, const struct recorder_config *config,
@@ -901,7 +901,7 @@ static void unwind_tables_are_kept(void **state)
 	assert_int_equal(fake.caches_closed, 1);
 	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), 0);
 	assert_string_equal(fake.cache,
-			    geteuid() ? "/cache/stackbeat/unwind" : "/var/cache/stackbeat/unwind");
+			    geteuid() ? "/cache/stackbeat/files" : "/var/cache/stackbeat/files");
 	assert_non_null(fake.used_cache);
 	*fake.cache = '\0';
 	assert_int_equal(record("record -q -a --cache dir --no-cache -o %s", in_sandbox("p")), 0);

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "command.h"
+#include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
@@ -29,7 +30,6 @@
 #include "session/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
-#include "unwind/table_cache.h"
 
 #define DAY (24 * 3600)
 
@@ -63,7 +63,7 @@ static struct {
 	size_t listen_count;
 	char created[64], made[64];
 	char cache[64]; /* its directory; "": none */
-	const struct table_cache *used_cache;
+	const struct file_cache *used_cache;
 	unsigned int caches_closed;
 	uid_t owner;
 	unsigned int samplers, stops;
@@ -309,18 +309,18 @@ int http_run(const struct http_config *config, struct error *error)
 
 /* The cache of unwind tables. No directory is created. */
 
-struct table_cache *table_cache_open(const struct table_cache_config *config, struct error *error)
+struct file_cache *file_cache_open(const struct file_cache_config *config, struct error *error)
 {
 	snprintf(done.cache, sizeof(done.cache), "%s", config->directory);
 	if (strcmp(config->directory, "bad"))
-		return (struct table_cache *)&done;
+		return (struct file_cache *)&done;
 	error_set(error, EPERM, "bad cache");
 	return NULL;
 }
 
-void table_cache_close(struct table_cache *cache)
+void file_cache_close(struct file_cache *cache)
 {
-	done.caches_closed += cache == (struct table_cache *)&done;
+	done.caches_closed += cache == (struct file_cache *)&done;
 }
 
 int sampler_run(const struct sampler_config *config, struct error *error)

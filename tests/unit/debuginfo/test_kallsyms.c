@@ -384,6 +384,119 @@ static void test_steps_for_symbols_of_modules(void **state)
 	kallsyms_free(kallsyms);
 }
 
+#define PACKED_BYTES_MAX 1024u
+
+/* Copies the parts of a packed table. Returns their size. */
+static size_t copy_packed(const struct kallsyms *kallsyms, struct kallsyms_packed *packed,
+			  char bytes[PACKED_BYTES_MAX])
+{
+	struct iovec parts[KALLSYMS_PARTS];
+	size_t size = 0;
+	char *modules;
+
+	assert_int_equal(kallsyms_pack(kallsyms, packed, parts, &modules), 0);
+	for (size_t i = 0; i < KALLSYMS_PARTS; i++) {
+		assert_int_equal(parts[i].iov_len % sizeof(uint64_t), 0);
+		assert_in_range(size + parts[i].iov_len, size, PACKED_BYTES_MAX);
+		memcpy(bytes + size, parts[i].iov_base, parts[i].iov_len);
+		size += parts[i].iov_len;
+	}
+	free(modules);
+	return size;
+}
+
+/* Unpacks exactly these bytes, so that the sanitizer finds any access outside. */
+static struct kallsyms *unpack(const struct kallsyms_packed *packed, const char *bytes, size_t size)
+{
+	char *copy = malloc(size);
+	struct kallsyms *kallsyms;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, size);
+	kallsyms = kallsyms_unpack(packed, copy, size);
+	if (!kallsyms)
+		free(copy);
+	return kallsyms;
+}
+
+static const char packed_text[] =
+	"ffffffff81000000 T first\nffffffff81000000 t __pfx_first\n"
+	"ffffffff81000100 D data\nffffffff81000200 W second\n"
+	"ffffffffc0000000 t of_one\t[one]\nffffffffc0000040 t more\t[one]\n"
+	"ffffffffc0001000 t of_two\t[two]\n";
+
+static void test_packed_table_is_the_same(void **state)
+{
+	struct kallsyms *kallsyms = parse(packed_text), *unpacked;
+	struct kallsyms_packed packed;
+	char bytes[PACKED_BYTES_MAX];
+	size_t size = copy_packed(kallsyms, &packed, bytes);
+
+	(void)state;
+	unpacked = unpack(&packed, bytes, size);
+	assert_non_null(unpacked);
+	for (uint64_t i = 0; i < 0x6000; i += 0x10) {
+		const uint64_t address =
+			i < 0x4000 ? 0xffffffff80fffff0 + i : 0xffffffffbffffff0 + i - 0x4000;
+		const char *name, *module;
+		uint64_t start;
+
+		assert_int_equal(kallsyms_is_bounded(kallsyms, address),
+				 kallsyms_is_bounded(unpacked, address));
+		if (kallsyms_lookup(kallsyms, address, &name, &start, &module))
+			assert_function(unpacked, address, name, start, module);
+		else
+			assert_no_function(unpacked, address);
+	}
+	kallsyms_free(kallsyms);
+	kallsyms_free(unpacked);
+}
+
+/* Looks up all that a table may have. */
+static void look_up_all(struct kallsyms *kallsyms)
+{
+	const char *name, *module;
+	uint64_t start;
+
+	for (unsigned int i = 0; kallsyms && i < 64; i++) {
+		const uint64_t address = 0xffffffff81000000 + i % 32 * 0x40 +
+					 (i < 32 ? 0 : 0x3effff00 + UINT64_C(0x100));
+
+		if (kallsyms_lookup(kallsyms, address, &name, &start, &module))
+			assert_in_range(strlen(name) + (module ? strlen(module) : 0), 0,
+					PACKED_BYTES_MAX);
+		kallsyms_is_bounded(kallsyms, address);
+	}
+	kallsyms_free(kallsyms);
+}
+
+/* The checksum of a file finds damage; without it, nothing is read that is not there. */
+static void test_damaged_packed_table(void **state)
+{
+	struct kallsyms *kallsyms = parse(packed_text);
+	struct kallsyms_packed packed, damaged;
+	char bytes[PACKED_BYTES_MAX];
+	size_t size = copy_packed(kallsyms, &packed, bytes);
+
+	(void)state;
+	kallsyms_free(kallsyms);
+	for (size_t i = 0; i < size * 8; i++) {
+		bytes[i / 8] ^= (char)(1 << i % 8);
+		look_up_all(unpack(&packed, bytes, size));
+		bytes[i / 8] ^= (char)(1 << i % 8);
+	}
+	for (size_t part = 8; part < size; part += 8)
+		assert_null(unpack(&packed, bytes, part));
+	for (size_t i = 0; i < sizeof(packed) * 8; i++) {
+		damaged = packed;
+		((char *)&damaged)[i / 8] ^= (char)(1 << i % 8);
+		look_up_all(unpack(&damaged, bytes, size));
+	}
+	damaged = packed;
+	damaged.count = damaged.names_size = damaged.modules_size = UINT64_MAX;
+	assert_null(unpack(&damaged, bytes, size));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +514,8 @@ int main(void)
 		cmocka_unit_test(test_steps_for_names_of_modules),
 		cmocka_unit_test(test_build_ids_of_kernel_and_modules),
 		cmocka_unit_test(test_steps_for_symbols_of_modules),
+		cmocka_unit_test(test_packed_table_is_the_same),
+		cmocka_unit_test(test_damaged_packed_table),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

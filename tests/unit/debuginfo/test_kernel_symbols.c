@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "debuginfo/file_cache.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_symbols.h"
+#include "lib/error.h"
 
 #define TEXT UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
@@ -221,6 +223,123 @@ static void generated_code_is_not_kept(void **state)
 	kernel_symbols_clear(&symbols);
 }
 
+static struct file_cache *open_cache(void)
+{
+	char path[PATH_MAX];
+	const struct file_cache_config config = {
+		.directory = path,
+		.bytes_max = 1 << 20,
+		.maker = "0123456789abcdef",
+	};
+	struct error error = {""};
+	struct file_cache *cache;
+
+	snprintf(path, sizeof(path), "%s/cache", root);
+	cache = file_cache_open(&config, &error);
+	assert_non_null(cache);
+	return cache;
+}
+
+static void write_boot(const char *id)
+{
+	make_directory("proc/sys");
+	make_directory("proc/sys/kernel");
+	make_directory("proc/sys/kernel/random");
+	write_file("proc/sys/kernel/random/boot_id", id);
+}
+
+static void read_into(struct file_cache *cache, const char *name)
+{
+	struct kernel_symbols read = {0};
+	struct error error;
+
+	write_symbols(name);
+	assert_int_equal(kernel_symbols_read(cache, root, &read.table, &error), 0);
+	expect_first(&read, name);
+	kernel_symbols_clear(&read);
+}
+
+/* Whether the cache has the symbols that were read last, whatever the kernel has now. */
+static bool has(struct file_cache *cache, const char *name)
+{
+	struct kernel_symbols found = {0};
+
+	write_symbols("not_read");
+	found.table = kernel_symbols_find(cache, root);
+	if (!found.table)
+		return false;
+	expect_first(&found, name);
+	assert_true(kernel_symbols_have(found.table, MODULE + 0x51ff));
+	assert_false(kernel_symbols_have(found.table, MODULE + 0x20000));
+	kernel_symbols_clear(&found);
+	return true;
+}
+
+static void are_kept_on_disk(void **state)
+{
+	struct file_cache *cache = open_cache();
+
+	(void)state;
+	write_boot("2f9b7cf8-0000-4000-8000-000000000000\n");
+	assert_false(has(cache, "first"));
+	assert_false(has(NULL, "first"));
+	read_into(cache, "first");
+	assert_true(has(cache, "first"));
+	file_cache_close(cache);
+	/* Also with other users of a module. */
+	write_file("proc/modules", "one 4096 12 two,three, Live 0xffffffffc0000000 (OE)\n"
+				   "two 8192 3 one, Unloading 0xffffffffc0010000\n");
+	cache = open_cache();
+	assert_true(has(cache, "first"));
+	read_into(cache, "second");
+	assert_true(has(cache, "second"));
+	/* Without a cache, nothing is kept. */
+	read_into(NULL, "third");
+	assert_true(has(cache, "second"));
+	file_cache_close(cache);
+}
+
+static void are_not_found_in_another_kernel(void **state)
+{
+	static const char *const others[] = {
+		MODULES "three 4096 0 - Live 0xffffffffc0020000\n",
+		"two 8192 0 - Live 0xffffffffc0010000\n",
+		"one 4096 1 two, Live 0xffffffffc0001000 (OE)\n"
+		"two 8192 0 - Live 0xffffffffc0010000\n",
+		"",
+		/* Hidden addresses. */
+		"one 4096 1 two, Live 0x0000000000000000 (OE)\n"
+		"two 8192 0 - Live 0x0000000000000000\n",
+	};
+	struct file_cache *cache = open_cache();
+
+	(void)state;
+	/* Without the ID of the boot, nothing is known. */
+	read_into(cache, "first");
+	assert_false(has(cache, "first"));
+	write_boot("2f9b7cf8-0000-4000-8000-000000000000\n");
+	read_into(cache, "first");
+	assert_true(has(cache, "first"));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		write_file("proc/modules", others[i]);
+		assert_false(has(cache, "first"));
+	}
+	/* What has hidden addresses is not kept. */
+	read_into(cache, "hidden");
+	assert_false(has(cache, "hidden"));
+	write_file("proc/modules", MODULES);
+	assert_true(has(cache, "first"));
+	write_file("proc/sys/kernel/random/boot_id", "2f9b7cf8-0000-4000-8000-000000000001\n");
+	assert_false(has(cache, "first"));
+	write_file("proc/sys/kernel/random/boot_id", "2f9b7cf8-0000-4000-8000-000000000000\n");
+	/* A module that was loaded again, at the same address. */
+	make_directory("sys/module/new");
+	rename_directory("sys/module/one", "sys/module/old");
+	rename_directory("sys/module/new", "sys/module/one");
+	assert_false(has(cache, "first"));
+	file_cache_close(cache);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -230,6 +349,8 @@ int main(void)
 		TEST(are_read_again_with_other_modules),
 		TEST(are_missing_without_their_files),
 		TEST(generated_code_is_not_kept),
+		TEST(are_kept_on_disk),
+		TEST(are_not_found_in_another_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

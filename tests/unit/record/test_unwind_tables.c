@@ -59,7 +59,7 @@ struct fixture {
 	} pushes[EVENTS_MAX];
 	size_t push_count;
 	int push_err;
-	struct table_cache *cache; /* NULL: none */
+	struct file_cache *cache; /* NULL: none */
 	char messages[EVENTS_MAX][PATH_MAX];
 	size_t message_count;
 };
@@ -214,7 +214,7 @@ static int tear_down(void **state)
 	struct fixture *fixture = *state;
 
 	unwind_tables_free(fixture->tables);
-	table_cache_close(fixture->cache);
+	file_cache_close(fixture->cache);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
 	free(fixture);
@@ -937,21 +937,21 @@ static void tables_are_forgotten_with_their_files(void **state)
 /* Tables with a cache. What was known is forgotten, as in another process. */
 static void begin_with_cache(struct fixture *fixture)
 {
-	const struct table_cache_config config = {
+	const struct file_cache_config config = {
 		.directory = in_sandbox("cache"),
 		.bytes_max = 1 << 20,
-		.compiler = "0123456789abcdef",
+		.maker = "0123456789abcdef",
 	};
 	const struct file_source source = fake_source(&fixture->files);
 	struct error error;
 
 	unwind_tables_free(fixture->tables);
 	fixture->tables = NULL;
-	table_cache_close(fixture->cache);
+	file_cache_close(fixture->cache);
 	mapped_files_free(fixture->mapped);
 	fixture->mapped = mapped_files_new("", &source, NULL);
 	assert_non_null(fixture->mapped);
-	fixture->cache = table_cache_open(&config, &error);
+	fixture->cache = file_cache_open(&config, &error);
 	assert_non_null(fixture->cache);
 	jobs.start_count = 0;
 	fixture->push_count = fixture->message_count = 0;

@@ -21,29 +21,29 @@
 #define LIMIT (UINT64_C(1) << 20)
 #define COMPILER "0123456789abcdef0123"
 
-static struct table_cache *open_as(const char *compiler, uint64_t limit)
+static struct file_cache *open_as(const char *compiler, uint64_t limit)
 {
-	const struct table_cache_config config = {
+	const struct file_cache_config config = {
 		.directory = in_sandbox("cache"),
 		.bytes_max = limit,
-		.compiler = compiler,
+		.maker = compiler,
 	};
 	struct error error = {""};
-	struct table_cache *cache = table_cache_open(&config, &error);
+	struct file_cache *cache = file_cache_open(&config, &error);
 
 	if (!cache)
 		fail_msg("%s", error.text);
 	return cache;
 }
 
-static struct table_cache *open_usual(void)
+static struct file_cache *open_usual(void)
 {
 	return open_as(COMPILER, LIMIT);
 }
 
-static struct table_key key_of(uint64_t inode)
+static struct file_key key_of(uint64_t inode)
 {
-	struct table_key key;
+	struct file_key key;
 
 	memset(&key, 0, sizeof(key));
 	key.device = 0x801;
@@ -82,7 +82,7 @@ static struct unwind_summary make_table(unsigned int rows, struct stackbeat_unwi
 	return summary;
 }
 
-static void store(struct table_cache *cache, const struct table_key *key, unsigned int rows)
+static void store(struct file_cache *cache, const struct file_key *key, unsigned int rows)
 {
 	struct stackbeat_unwind_table *table;
 	const struct unwind_summary summary = make_table(rows, &table);
@@ -92,7 +92,7 @@ static void store(struct table_cache *cache, const struct table_key *key, unsign
 }
 
 /* Whether the table with this number of rows is found; nothing, or that one. */
-static bool has(struct table_cache *cache, const struct table_key *key, unsigned int rows)
+static bool has(struct file_cache *cache, const struct file_key *key, unsigned int rows)
 {
 	struct stackbeat_unwind_table *expected, *table;
 	const struct unwind_summary made = make_table(rows, &expected);
@@ -136,8 +136,8 @@ static unsigned int list_files(char path[PATH_MAX])
 
 static void tables_are_found_later(void **state)
 {
-	struct table_cache *cache = open_usual();
-	const struct table_key key = key_of(1), other = key_of(2);
+	struct file_cache *cache = open_usual();
+	const struct file_key key = key_of(1), other = key_of(2);
 	struct stat st;
 	char path[PATH_MAX];
 
@@ -147,17 +147,17 @@ static void tables_are_found_later(void **state)
 	store(cache, &other, 70);
 	assert_true(has(cache, &key, 50));
 	assert_true(has(cache, &other, 70));
-	table_cache_close(cache);
+	file_cache_close(cache);
 	cache = open_usual();
 	assert_true(has(cache, &key, 50));
 	assert_true(has(cache, &other, 70));
-	table_cache_close(cache);
+	file_cache_close(cache);
 	assert_int_equal(list_files(path), 2);
 	assert_int_equal(stat(in_sandbox("cache"), &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	table_cache_close(NULL);
+	file_cache_close(NULL);
 }
 
 /* What depends on the file alone: that it has no table, but not that memory was short. */
@@ -171,14 +171,14 @@ static void files_without_a_table_are_known(void **state)
 		{UNWIND_TOO_LARGE, true},      {UNWIND_BROKEN_FILE, false},
 		{UNWIND_NO_MEMORY, false},
 	};
-	struct table_cache *cache = open_usual();
+	struct file_cache *cache = open_usual();
 	struct stackbeat_unwind_table *table;
 	struct unwind_summary found;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
 		const struct unwind_summary summary = {.result = results[i].result};
-		const struct table_key key = key_of(i);
+		const struct file_key key = key_of(i);
 
 		assert_int_equal(table_cache_store(cache, &key, &summary, NULL), 0);
 		assert_int_equal(table_cache_find(cache, &key, &found, &table),
@@ -187,16 +187,16 @@ static void files_without_a_table_are_known(void **state)
 		if (results[i].is_kept)
 			assert_int_equal(found.result, results[i].result);
 	}
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* Any other identity is another file: a build ID, which a file can claim, does not choose a table.
  */
 static void identity_decides(void **state)
 {
-	struct table_cache *cache = open_usual();
-	const struct table_key key = key_of(1);
-	struct table_key others[9];
+	struct file_cache *cache = open_usual();
+	const struct file_key key = key_of(1);
+	struct file_key others[9];
 
 	(void)state;
 	for (size_t i = 0; i < 9; i++)
@@ -217,15 +217,15 @@ static void identity_decides(void **state)
 	store(cache, &others[4], 60);
 	assert_true(has(cache, &others[4], 60));
 	assert_false(has(cache, &key, 50));
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* Of two builds of the command, each has its own. */
 static void another_compiler_finds_nothing(void **state)
 {
-	struct table_cache *one = open_usual(), *other = open_as("fedcba98765432100123", LIMIT),
-			   *similar = open_as("0123456789abcdef0124", LIMIT);
-	const struct table_key key = key_of(1);
+	struct file_cache *one = open_usual(), *other = open_as("fedcba98765432100123", LIMIT),
+			  *similar = open_as("0123456789abcdef0124", LIMIT);
+	const struct file_key key = key_of(1);
 
 	(void)state;
 	store(one, &key, 50);
@@ -234,22 +234,22 @@ static void another_compiler_finds_nothing(void **state)
 	store(other, &key, 60);
 	assert_true(has(one, &key, 50));
 	assert_true(has(other, &key, 60));
-	table_cache_close(one);
-	table_cache_close(other);
-	table_cache_close(similar);
+	file_cache_close(one);
+	file_cache_close(other);
+	file_cache_close(similar);
 	/* This program has a build ID. */
 	one = open_as(NULL, LIMIT);
 	assert_false(has(one, &key, 50));
 	store(one, &key, 70);
 	assert_true(has(one, &key, 70));
-	table_cache_close(one);
+	file_cache_close(one);
 }
 
 /* Each bit of a file counts, and its length. What is damaged is replaced. */
 static void damage_is_noticed(void **state)
 {
-	struct table_cache *cache = open_usual();
-	const struct table_key key = key_of(1);
+	struct file_cache *cache = open_usual();
+	const struct file_key key = key_of(1);
 	char path[PATH_MAX], *bytes;
 	off_t size;
 	size_t read;
@@ -279,10 +279,10 @@ static void damage_is_noticed(void **state)
 	store(cache, &key, 20);
 	assert_true(has(cache, &key, 20));
 	free(bytes);
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
-static void set_used(const struct table_key *key, time_t seconds)
+static void set_used(const struct file_key *key, time_t seconds)
 {
 	const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
 	char path[PATH_MAX];
@@ -295,8 +295,8 @@ static void set_used(const struct table_key *key, time_t seconds)
 static void least_recently_used_goes_first(void **state)
 {
 	const time_t now = time(NULL);
-	struct table_cache *cache = open_as(COMPILER, 1 << 30);
-	struct table_key keys[40];
+	struct file_cache *cache = open_as(COMPILER, 1 << 30);
+	struct file_key keys[40];
 
 	(void)state;
 	/* 32 KiB each: there is room for 32, and for 28 after a removal. */
@@ -307,7 +307,7 @@ static void least_recently_used_goes_first(void **state)
 	}
 	/* The first one is used again. */
 	assert_true(has(cache, &keys[0], 10000));
-	table_cache_close(cache);
+	file_cache_close(cache);
 	cache = open_as(COMPILER, LIMIT);
 	store(cache, &keys[39], 10000);
 	assert_true(has(cache, &keys[0], 10000));
@@ -315,14 +315,14 @@ static void least_recently_used_goes_first(void **state)
 		assert_false(has(cache, &keys[i], 10000));
 	for (unsigned int i = 13; i < 40; i++)
 		assert_true(has(cache, &keys[i], 10000));
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* Whatever users map, half is left for the files of root. */
 static void users_leave_room(void **state)
 {
-	struct table_cache *cache = open_as(COMPILER, LIMIT);
-	struct table_key keys[10], users;
+	struct file_cache *cache = open_as(COMPILER, LIMIT);
+	struct file_key keys[10], users;
 
 	(void)state;
 	for (unsigned int i = 0; i < 10; i++) {
@@ -338,7 +338,7 @@ static void users_leave_room(void **state)
 	assert_true(has(cache, &users, 10000));
 	for (unsigned int i = 0; i < 10; i++)
 		assert_true(has(cache, &keys[i], 10000));
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 static uint64_t bytes_in_use(void)
@@ -364,25 +364,25 @@ static uint64_t bytes_in_use(void)
 /* The limit holds at any time, but for what one process has not checked. */
 static void size_is_bounded(void **state)
 {
-	struct table_cache *cache = open_as(COMPILER, LIMIT);
+	struct file_cache *cache = open_as(COMPILER, LIMIT);
 
 	(void)state;
 	for (unsigned int i = 0; i < 200; i++) {
-		const struct table_key key = key_of(i);
+		const struct file_key key = key_of(i);
 
 		store(cache, &key, 1000 + 50 * i);
 		assert_true(has(cache, &key, 1000 + 50 * i));
 		assert_in_range(bytes_in_use(), 1, LIMIT + LIMIT / 16 + 50000);
 	}
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* What writers have left that were killed; files of others are left alone. */
 static void old_temporary_files_are_removed(void **state)
 {
 	const struct timespec old[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000}};
-	struct table_cache *cache = open_usual();
-	const struct table_key key = key_of(1);
+	struct file_cache *cache = open_usual();
+	const struct file_key key = key_of(1);
 
 	(void)state;
 	write_text(in_sandbox("cache/new-0123456789abcdef"), "old");
@@ -394,7 +394,7 @@ static void old_temporary_files_are_removed(void **state)
 	assert_int_equal(access(in_sandbox("cache/new-0123456789abcdef"), F_OK), -1);
 	assert_int_equal(access(in_sandbox("cache/new-1123456789abcdef"), F_OK), 0);
 	assert_int_equal(access(in_sandbox("cache/notes"), F_OK), 0);
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* A directory may have files whose names resemble ours, of any age and size. */
@@ -412,9 +412,11 @@ static void files_of_others_are_left_alone(void **state)
 		"0-1-2-",
 		"1-2-3",
 		"0-801-2-0123456789abcdef0",
+		"0-0-0-0123456789abcdef-kernels",
+		"0-801-2-0123456789abcdef-",
 	};
 	const struct timespec old[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000}};
-	struct table_cache *cache = open_usual();
+	struct file_cache *cache = open_usual();
 	const char *path;
 
 	(void)state;
@@ -431,12 +433,12 @@ static void files_of_others_are_left_alone(void **state)
 	assert_int_equal(chmod(path, 0644), 0);
 	assert_int_equal(mkdir(in_sandbox("cache/0-1-3-0123456789abcdef"), 0600), 0);
 	for (unsigned int i = 0; i < 40; i++)
-		store(cache, &(struct table_key){.device = 7, .inode = 100 + i}, 2000);
+		store(cache, &(struct file_key){.device = 7, .inode = 100 + i}, 2000);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_int_equal(access(in_sandbox("cache/%s", names[i]), F_OK), 0);
 	assert_int_equal(access(path, F_OK), 0);
 	assert_int_equal(access(in_sandbox("cache/0-1-3-0123456789abcdef"), F_OK), 0);
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 /* Several recordings store the same tables, with a limit that removes them all the time. */
@@ -451,17 +453,17 @@ static void processes_share_a_cache(void **state)
 		assert_true(pids[process] >= 0);
 		if (pids[process])
 			continue;
-		struct table_cache *cache = open_as(COMPILER, LIMIT / 4);
+		struct file_cache *cache = open_as(COMPILER, LIMIT / 4);
 
 		for (unsigned int i = 0; i < 200; i++) {
-			const struct table_key key = key_of(i * (process + 1) % 30);
+			const struct file_key key = key_of(i * (process + 1) % 30);
 			const unsigned int rows = 2000 + 10 * (unsigned int)key.inode;
 
 			/* Any result that is wrong ends this process. */
 			if (!has(cache, &key, rows))
 				store(cache, &key, rows);
 		}
-		table_cache_close(cache);
+		file_cache_close(cache);
 		_exit(0);
 	}
 	for (unsigned int process = 0; process < 3; process++) {
@@ -472,32 +474,32 @@ static void processes_share_a_cache(void **state)
 
 static void directories_of_others_are_refused(void **state)
 {
-	const struct table_cache_config config = {.directory = in_sandbox("cache"),
+	const struct file_cache_config config = {.directory = in_sandbox("cache"),
+						 .bytes_max = LIMIT,
+						 .maker = COMPILER},
+				       missing = {.directory = "/proc/cache",
 						  .bytes_max = LIMIT,
-						  .compiler = COMPILER},
-					missing = {.directory = "/proc/cache",
-						   .bytes_max = LIMIT,
-						   .compiler = COMPILER};
+						  .maker = COMPILER};
 	struct error error;
 
 	(void)state;
 	assert_int_equal(mkdir(in_sandbox("cache"), 0700), 0);
 	assert_int_equal(chmod(in_sandbox("cache"), 0770), 0);
-	assert_null(table_cache_open(&config, &error));
+	assert_null(file_cache_open(&config, &error));
 	assert_non_null(strstr(error.text, "another user can write to it"));
 	assert_int_equal(chmod(in_sandbox("cache"), 0755), 0);
-	table_cache_close(table_cache_open(&config, &error));
+	file_cache_close(file_cache_open(&config, &error));
 	assert_int_equal(rename(in_sandbox("cache"), in_sandbox("real")), 0);
 	assert_int_equal(symlink("real", in_sandbox("cache")), 0);
-	assert_null(table_cache_open(&config, &error));
-	assert_null(table_cache_open(&missing, &error));
+	assert_null(file_cache_open(&config, &error));
+	assert_null(file_cache_open(&missing, &error));
 }
 
 /* A link or a pipe in the place of a file is neither read nor written. */
 static void only_regular_files_are_read(void **state)
 {
-	struct table_cache *cache = open_usual();
-	const struct table_key key = key_of(1);
+	struct file_cache *cache = open_usual();
+	const struct file_key key = key_of(1);
 	char path[PATH_MAX];
 
 	(void)state;
@@ -511,7 +513,7 @@ static void only_regular_files_are_read(void **state)
 	assert_false(has(cache, &key, 50));
 	store(cache, &key, 50);
 	assert_true(has(cache, &key, 50));
-	table_cache_close(cache);
+	file_cache_close(cache);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_sandbox, remove_sandbox)
