@@ -116,6 +116,27 @@ static int read_module(struct kernel_module_elf *module_elf, Dwfl_Module *module
 	return lay_out_sections(module_elf, elf);
 }
 
+/*
+ * Returns whether a file is the module, and has no DWARF, as modules of distributions: libdwfl
+ * applies all relocations before it finds that out.
+ */
+static bool lacks_dwarf(int fd, const char *build_id)
+{
+	struct elf_headers headers = {0};
+	struct error ignored;
+	GElf_Ehdr header;
+	bool is_module;
+	Elf *elf;
+
+	if (elf_begin_read(fd, NULL, 0, true, &elf, &ignored))
+		return false;
+	is_module = gelf_getehdr(elf, &header) && header.e_type == ET_REL;
+	if (is_module)
+		debug_file_headers(elf, &headers);
+	elf_end(elf);
+	return is_module && build_id_equal(headers.build_id, build_id) && !headers.has_dwarf;
+}
+
 int kernel_module_elf_open(struct kernel_module_elf *module_elf, int fd, const char *path,
 			   const char *build_id, struct error *error)
 {
@@ -123,6 +144,8 @@ int kernel_module_elf_open(struct kernel_module_elf *module_elf, int fd, const c
 	int err;
 
 	*module_elf = (struct kernel_module_elf){0};
+	if (lacks_dwarf(fd, build_id))
+		return -ENODATA;
 	module = report_file(module_elf, fd, path);
 	err = module ? read_module(module_elf, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
