@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		addresses[count++] = TEXT + at;
 	/* elf_begin_read() rejects all other files. */
 	if (elf && elf_kind(elf) == ELF_K_ELF &&
-	    dwarf_lookup_open(elf, size & 1 ? elf : NULL, &debuginfo, &error) == 0) {
+	    dwarf_lookup_open(elf, size & 1 ? elf : NULL, NULL, &debuginfo, &error) == 0) {
 		if (dwarf_lookup_each(debuginfo, addresses, count, see, &sum) != 0)
 			abort();
 		dwarf_lookup_close(debuginfo);

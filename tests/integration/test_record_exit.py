@@ -104,7 +104,7 @@ def sighup_and_sigquit_leave_a_profile_and_status_1():
 @test
 def recording_that_lacks_memory_at_the_end_leaves_a_profile():
     start(*workload("threads", 2))
-    recording = Recording("-F", 997)
+    recording = Recording("-F", 997, "--no-cache")
     session = recording.session()
     recording.wait_for(session, "samples", 200)
     # Without the 16 MiB that the reader keeps for this, it has less memory than it uses.

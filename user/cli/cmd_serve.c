@@ -591,6 +591,7 @@ static int sample(struct server *server, const char *command_line, struct error 
 	err = cache_option_open(&server->options.cache, &config.cache, error);
 	if (err)
 		return err;
+	symbolize.cache = config.cache;
 	started_server = server;
 	reader_sandbox_use(&server->sandbox, &server->options.sandbox, &symbolize);
 	err = sampler_run(&config, error);

@@ -196,7 +196,8 @@ static int read_units(struct dwarf_lookup *lookup)
 	return err;
 }
 
-int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct error *error)
+int dwarf_lookup_open(Elf *elf, Elf *alt, const struct dwarf_contents *known,
+		      struct dwarf_lookup **lookup, struct error *error)
 {
 	struct dwarf_lookup *opened = calloc(1, sizeof(*opened));
 	int err = 0;
@@ -204,9 +205,9 @@ int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct e
 	if (!opened)
 		return error_errno(error, ENOMEM, "can't read debug information");
 	if (alt)
-		err = dwarf_read(&opened->alt, alt, NULL, error);
+		err = dwarf_read(&opened->alt, alt, NULL, known ? &known[1] : NULL, error);
 	if (!err)
-		err = dwarf_read(&opened->dwarf, elf, alt ? &opened->alt : NULL, error);
+		err = dwarf_read(&opened->dwarf, elf, alt ? &opened->alt : NULL, known, error);
 	if (err)
 		goto fail;
 	err = read_code_sections(opened, elf);
@@ -221,6 +222,21 @@ int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct e
 fail:
 	dwarf_lookup_close(opened);
 	return err;
+}
+
+static void set_contents(const struct dwarf *dwarf, struct dwarf_contents *contents)
+{
+	*contents = (struct dwarf_contents){0};
+	for (size_t i = 0; i < SECTIONS; i++) {
+		if (dwarf->were_compressed[i])
+			contents->sections[i] = dwarf->sections[i];
+	}
+}
+
+void dwarf_lookup_contents(const struct dwarf_lookup *lookup, struct dwarf_contents *contents)
+{
+	set_contents(&lookup->dwarf, &contents[0]);
+	set_contents(&lookup->alt, &contents[1]);
 }
 
 void dwarf_lookup_close(struct dwarf_lookup *lookup)

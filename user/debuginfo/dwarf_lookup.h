@@ -20,6 +20,10 @@
 /* Limit of the frames at an address. Beyond it, inlined functions are dropped. */
 #define INLINE_DEPTH_MAX 128u
 
+/* The file, and its alternate one. */
+#define DWARF_FILES 2u
+
+struct dwarf_contents;
 struct dwarf_lookup;
 
 /* A function at an address. Unknown strings are NULL, unknown numbers 0. */
@@ -42,11 +46,17 @@ typedef int (*dwarf_lookup_fn)(void *arg, size_t index, const struct dwarf_frame
 
 /*
  * Opens the DWARF of `elf`; `alt` is the file that dwz shares between binaries, or NULL. Both must
- * stay open until the close. Returns 0 and sets *lookup, to be freed with dwarf_lookup_close()
- * (which takes NULL, too); or -EINVAL for broken DWARF or -ENOMEM, with `error` set.
+ * stay open until the close. `known` are contents of the sections of DWARF_FILES files
+ * (debuginfo/dwarf_unit.h), which must be valid until the close; NULL: unknown. Returns 0 and sets
+ * *lookup, to be freed with dwarf_lookup_close() (which takes NULL, too); or -EINVAL for broken
+ * DWARF or -ENOMEM, with `error` set.
  */
-int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct error *error);
+int dwarf_lookup_open(Elf *elf, Elf *alt, const struct dwarf_contents *known,
+		      struct dwarf_lookup **lookup, struct error *error);
 void dwarf_lookup_close(struct dwarf_lookup *lookup);
+
+/* Sets the contents of the compressed sections of DWARF_FILES files, valid until the close. */
+void dwarf_lookup_contents(const struct dwarf_lookup *lookup, struct dwarf_contents *contents);
 
 /*
  * Calls `callback` once for each of the `count` ELF virtual addresses, in any order. Returns 0,

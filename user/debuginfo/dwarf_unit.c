@@ -73,7 +73,13 @@ static void trim_strings(struct dwarf_bytes *strings)
 	strings->size = last ? (size_t)(last + 1 - strings->data) : 0;
 }
 
-static int read_sections(struct dwarf *dwarf, Elf *elf, struct error *error)
+static bool is_compressed(const GElf_Shdr *header, bool is_zdebug)
+{
+	return is_zdebug || (header->sh_flags & SHF_COMPRESSED);
+}
+
+static int read_sections(struct dwarf *dwarf, Elf *elf, const struct dwarf_contents *known,
+			 struct error *error)
 {
 	enum dwarf_section section;
 	Elf_Scn *found = NULL;
@@ -93,6 +99,11 @@ static int read_sections(struct dwarf *dwarf, Elf *elf, struct error *error)
 		section = name ? section_of(name, &is_zdebug) : SECTIONS;
 		if (section == SECTIONS || dwarf->sections[section].size > 0)
 			continue;
+		dwarf->were_compressed[section] = is_compressed(&header, is_zdebug);
+		if (dwarf->were_compressed[section] && known && known->sections[section].data) {
+			dwarf->sections[section] = known->sections[section];
+			continue;
+		}
 		if (read_section(&dwarf->sections[section], found, &header, is_zdebug) != 0)
 			return error_set(error, EINVAL, "can't read %s: %s", name, elf_errmsg(-1));
 	}
@@ -440,14 +451,15 @@ static bool is_readable(Elf *elf)
 	return gelf_getehdr(elf, &header) && header.e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, struct error *error)
+int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, const struct dwarf_contents *known,
+	       struct error *error)
 {
 	int err;
 
 	*dwarf = (struct dwarf){.alt = alt};
 	if (!is_readable(elf))
 		return error_set(error, EINVAL, "for a machine of another byte order");
-	err = read_sections(dwarf, elf, error);
+	err = read_sections(dwarf, elf, known, error);
 	if (!err) {
 		err = read_units(dwarf);
 		if (err)

@@ -36,6 +36,11 @@ struct dwarf_bytes {
 	size_t size;
 };
 
+/* Contents of compressed sections; `data` NULL: unknown. */
+struct dwarf_contents {
+	struct dwarf_bytes sections[SECTIONS];
+};
+
 /* A value as stored; dwarf_string(), dwarf_address() and others interpret it. */
 struct dwarf_value {
 	uint16_t form; /* 0: no value */
@@ -61,6 +66,7 @@ struct dwarf_unit {
 
 struct dwarf {
 	struct dwarf_bytes sections[SECTIONS];
+	bool were_compressed[SECTIONS];
 	struct dwarf *alt; /* the file that dwz shares between binaries, or NULL */
 	struct dwarf_unit *units; /* sorted by offset */
 	size_t unit_count, unit_capacity;
@@ -83,7 +89,8 @@ struct dwarf_entry {
  * shared file of dwz or NULL. Returns 0, to be followed by dwarf_clear(); or -EINVAL or -ENOMEM
  * with `error` set.
  */
-int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, struct error *error);
+int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, const struct dwarf_contents *known,
+	       struct error *error);
 void dwarf_clear(struct dwarf *dwarf);
 
 /* Returns the unit that holds an offset of .debug_info, or NULL. */

@@ -634,10 +634,61 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	return err;
 }
 
+/* Packed functions */
+
+void elf_pack(const struct elf_file *file, struct elf_packed *packed, struct iovec parts[ELF_PARTS])
+{
+	*packed = (struct elf_packed){file->function_count, file->names_size};
+	parts[0] = (struct iovec){file->functions, file->function_count * sizeof(struct function)};
+	parts[1] = (struct iovec){file->names, file->names_size};
+}
+
+size_t elf_packed_size(const struct elf_packed *packed, size_t size)
+{
+	const uint64_t count = packed->function_count, names = packed->names_size;
+
+	if (count > size / sizeof(struct function) ||
+	    names > size - count * sizeof(struct function))
+		return SIZE_MAX;
+	return count * sizeof(struct function) + names;
+}
+
+static bool are_functions_valid(const struct function *functions, size_t count, size_t names_size)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (functions[i].name >= names_size ||
+		    (functions[i].outer != NO_FUNCTION && functions[i].outer >= i) ||
+		    (i && functions[i].start <= functions[i - 1].start))
+			return false;
+	}
+	return true;
+}
+
+bool elf_unpack(struct elf_file *file, const struct elf_packed *packed, const void *bytes)
+{
+	const struct function *functions = bytes;
+	const size_t count = packed->function_count;
+	const char *names = (const char *)(functions + count);
+
+	if (!count)
+		return !packed->names_size;
+	if (!packed->names_size || names[packed->names_size - 1] ||
+	    !are_functions_valid(functions, count, packed->names_size))
+		return false;
+	file->functions = (struct function *)functions;
+	file->function_count = count;
+	file->names = (char *)names;
+	file->names_size = packed->names_size;
+	file->is_borrowed = true;
+	return true;
+}
+
 void elf_clear(struct elf_file *file)
 {
-	free(file->functions);
-	free(file->names);
+	if (!file->is_borrowed) {
+		free(file->functions);
+		free(file->names);
+	}
 	free(file->loads);
 	*file = (struct elf_file){0};
 }

@@ -9,11 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "lib/build_id.h"
 
 struct error;
 typedef struct Elf Elf; /* of libelf */
+
+#define ELF_PARTS 2u /* of elf_pack() */
 
 /* An executable PT_LOAD. */
 struct elf_segment {
@@ -30,7 +33,14 @@ struct elf_file {
 	size_t function_count;
 	char *names;
 	size_t names_size; /* at most that of the file's string tables */
+	bool is_borrowed; /* functions and names */
 	size_t steps; /* of nesting the functions, at most one per function; for tests */
+};
+
+/* The functions of a file as bytes, without its headers: first the functions, then the names. */
+struct elf_packed {
+	uint64_t function_count;
+	uint64_t names_size;
 };
 
 struct symbol {
@@ -60,6 +70,25 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
 
 /* Gets the GNU build ID in the note segments, as hex; "": none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
+
+/*
+ * Describes the functions of a file, of which there may be none, so that elf_unpack() finds them in
+ * the bytes of `parts`, which are valid as long as the file.
+ */
+void elf_pack(const struct elf_file *file, struct elf_packed *packed,
+	      struct iovec parts[ELF_PARTS]);
+
+/*
+ * Returns the size of packed functions; SIZE_MAX if it is more than `size`.
+ */
+size_t elf_packed_size(const struct elf_packed *packed, size_t size);
+
+/*
+ * Sets the functions of a file that was read without them, to packed ones at `bytes`, which must be
+ * aligned to 8 bytes and valid until elf_clear(): of elf_packed_size() bytes, of a command with the
+ * same build ID. Returns false if they are damaged, with the file unchanged.
+ */
+bool elf_unpack(struct elf_file *file, const struct elf_packed *packed, const void *bytes);
 
 /* Frees the contents. */
 void elf_clear(struct elf_file *file);

@@ -13,14 +13,18 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/invariant.h"
+#include "lib/regular_file.h"
 
 /* Another number for each format of the files. */
 #define FORMAT UINT64_C(0x02746177626b7473)
@@ -68,6 +72,43 @@ struct file_cache {
 };
 
 /* Keys */
+
+/* Seconds after which a change sets another time: some file systems count in steps of 2 s. */
+#define SETTLED_NS (3 * NS_PER_SECOND)
+
+bool file_key_is_settled(int64_t changed_s, int64_t changed_ns)
+{
+	return now_ns(CLOCK_REALTIME) - (changed_s * NS_PER_SECOND + changed_ns) > SETTLED_NS;
+}
+
+/*
+ * Users can make what FUSE and file systems without set-user-ID bits have (lib/regular_file.h).
+ * Images that can't be written may have the same times in each version. File systems that are
+ * mounted in user namespaces are not in the mount namespace of this process.
+ */
+bool file_key_of(int fd, struct file_key *key)
+{
+	struct file_owner owner;
+	struct statvfs system;
+	struct stat st;
+
+	memset(key, 0, sizeof(*key));
+	file_owner_read(&owner, fd);
+	if (owner.uid == FILE_UID_ANY || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    fstatvfs(fd, &system) || (system.f_flag & ST_RDONLY) ||
+	    !file_key_is_settled(st.st_ctim.tv_sec, st.st_ctim.tv_nsec))
+		return false;
+	key->device = st.st_dev;
+	key->inode = st.st_ino;
+	key->size = (uint64_t)st.st_size;
+	key->changed_s = st.st_ctim.tv_sec;
+	key->changed_ns = st.st_ctim.tv_nsec;
+	key->owner = owner.uid;
+	/* Another file system may have a number without a block device after the next boot. */
+	if (!major(st.st_dev))
+		file_key_read_boot("", key->boot);
+	return major(st.st_dev) || *key->boot;
+}
 
 void file_key_read_boot(const char *root, char boot[FILE_KEY_BOOT_SIZE])
 {
@@ -321,6 +362,31 @@ int file_cache_read(struct file_cache *cache, const struct cache_key *key, void 
 	}
 	close(fd);
 	return found ? 0 : -ENOENT;
+}
+
+int file_cache_open_entry(struct file_cache *cache, const struct cache_key *key)
+{
+	struct entry_header header;
+	struct stat st;
+	int fd = open_entry(cache, key, &header, &st);
+
+	if (fd >= 0)
+		note_use(fd, &st);
+	return fd;
+}
+
+const void *file_cache_check(const void *bytes, size_t file_size, size_t *size)
+{
+	const struct entry_header *header = bytes;
+	uint64_t sums[2];
+
+	if (file_size < sizeof(*header) || header->format != FORMAT ||
+	    header->size != file_size - sizeof(*header) || header->size % sizeof(uint64_t))
+		return NULL;
+	sum_header(header, sums);
+	add_words(sums, header + 1, header->size);
+	*size = header->size;
+	return has_sums(header, sums) ? header + 1 : NULL;
 }
 
 /* The limit */

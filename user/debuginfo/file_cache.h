@@ -7,12 +7,13 @@
  *
  * Each entry is one file. It appears as a whole, by a rename, and has the build ID of the command
  * that made it, its length, and a checksum: what another build has made, or what is damaged, is not
- * found, and is replaced. The files that were not used for the longest time are removed when all of
- * them exceed a limit; those of files that are not root's have half of it.
+ * found, and is replaced. The entries that were not used for the longest time are removed when all
+ * of them exceed a limit; entries of files that are not root's have half of it.
  */
 #ifndef STACKBEAT_DEBUGINFO_FILE_CACHE_H
 #define STACKBEAT_DEBUGINFO_FILE_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -42,6 +43,18 @@ struct file_key {
 };
 
 _Static_assert(sizeof(((struct file_key *)0)->build_id) >= BUILD_ID_SIZE, "a build ID fits");
+
+/*
+ * Sets the key of an open file, which was opened by its path in the mount namespace of this
+ * process. Returns false if its identity does not prove its contents.
+ */
+bool file_key_of(int fd, struct file_key *key);
+
+/*
+ * Returns whether a time of change is so long ago that another change sets another one, however
+ * coarse times are.
+ */
+bool file_key_is_settled(int64_t changed_s, int64_t changed_ns);
 
 /* Reads the ID of this boot, below `root` ("" except in tests); "" if it is unknown. */
 void file_key_read_boot(const char *root, char boot[FILE_KEY_BOOT_SIZE]);
@@ -88,11 +101,23 @@ void file_cache_close(struct file_cache *cache);
 int file_cache_read(struct file_cache *cache, const struct cache_key *key, void *head,
 		    size_t head_size, void **rest, size_t *rest_size);
 
+/*
+ * Opens an entry for a process that maps it. Returns its fd, whose contents file_cache_check() is
+ * to check, or -ENOENT.
+ */
+int file_cache_open_entry(struct file_cache *cache, const struct cache_key *key);
+
+/*
+ * Checks the bytes of a file of file_cache_open_entry(). Returns what it has, aligned as `bytes` to
+ * 8 bytes, and sets *size; NULL if it is damaged.
+ */
+const void *file_cache_check(const void *bytes, size_t file_size, size_t *size);
+
 #define CACHE_PARTS_MAX 5u
 
 /*
- * Stores an entry of `count` parts, one after the other, each of a multiple of 8 bytes. One that
- * would take a quarter of the cache is not stored. Returns 0 or a negative errno value.
+ * Stores an entry of `count` parts, one after the other, each of a multiple of 8 bytes. An entry
+ * that would take a quarter of the cache is not stored. Returns 0 or a negative errno value.
  */
 int file_cache_store(struct file_cache *cache, const struct cache_key *key,
 		     const struct iovec parts[], size_t count);

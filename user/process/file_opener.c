@@ -14,12 +14,11 @@
 #include <unistd.h>
 
 #include "debuginfo/elf_headers.h"
+#include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/sparse_copy.h"
 #include "process/binary_store.h"
 
-/* Nanoseconds: more than the steps in which any file system keeps times. */
-#define SETTLED_NS (3 * NS_PER_SECOND)
 /* Why a job is given up that was not begun. */
 #define HUNG "too many files have hung"
 
@@ -159,10 +158,12 @@ static void stamp_file(struct file_stamp *stamp, int fd)
 	*stamp = (struct file_stamp){0};
 	if (fstat(fd, &st))
 		return;
+	stamp->device = st.st_dev;
+	stamp->inode = st.st_ino;
 	stamp->size = (uint64_t)st.st_size;
 	stamp->changed_s = st.st_ctim.tv_sec;
 	stamp->changed_ns = st.st_ctim.tv_nsec;
-	stamp->is_settled = now_ns(CLOCK_REALTIME) - time_ns(st.st_ctim) > SETTLED_NS;
+	stamp->is_settled = file_key_is_settled(stamp->changed_s, stamp->changed_ns);
 }
 
 static int run_open(const struct file_opener *opener, struct file_job *job)

@@ -49,6 +49,7 @@ enum file_job_kind {
 
 /* What changes with the contents of a file, where the kernel sets the time of change. */
 struct file_stamp {
+	uint64_t device, inode; /* as fstat() shows them, which an overlay changes */
 	uint64_t size;
 	int64_t changed_s, changed_ns; /* st_ctim */
 	bool is_settled; /* a change from now on sets another time, however coarse times are */

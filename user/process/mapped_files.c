@@ -63,6 +63,8 @@ struct file_entry {
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
 	uint64_t table_id; /* by which `table_fd` was opened; 0: by none */
 	struct file_stamp table_stamp;
+	struct file_key *proven; /* owned: see mapped_file_prove(); or NULL */
+	struct file_stamp proven_stamp; /* with it */
 	uint64_t start, end; /* a mapping of `pid` */
 	uint32_t pid; /* 0: none is known */
 	uint32_t holds; /* see mapped_file_hold() */
@@ -206,7 +208,9 @@ static void free_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	close_kept(files, entry);
 	close_table_fd(entry);
-	files->entries_bytes -= sizeof(*entry) + text_bytes(entry) + problem_bytes(entry);
+	files->entries_bytes -= sizeof(*entry) + text_bytes(entry) + problem_bytes(entry) +
+				(entry->proven ? sizeof(*entry->proven) : 0);
+	free(entry->proven);
 	free(entry->own_problem);
 	free(entry->text);
 	free(entry);
@@ -763,6 +767,42 @@ bool mapped_file_table_key(const struct mapped_files *files, const struct mapped
 	if (!major(entry->identity.device))
 		memcpy(key->boot, files->boot, sizeof(key->boot));
 	return major(entry->identity.device) || *key->boot;
+}
+
+void mapped_file_prove(struct mapped_files *files, struct mapped_file *file)
+{
+	struct file_entry *entry = file_entry(file);
+	struct file_key key;
+
+	if (entry == files->vdso || !mapped_file_table_key(files, file, &key))
+		return;
+	if (!entry->proven) {
+		entry->proven = malloc(sizeof(*entry->proven));
+		files->entries_bytes += entry->proven ? sizeof(*entry->proven) : 0;
+	}
+	/* Without memory, nothing that is read of the file is kept. */
+	if (!entry->proven)
+		return;
+	*entry->proven = key;
+	entry->proven_stamp = entry->table_stamp;
+}
+
+bool mapped_file_symbols_key(const struct mapped_files *files, const struct mapped_file *file,
+			     int fd, struct file_key *key)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+	const struct file_stamp *stamp = &entry->proven_stamp;
+	struct file_owner owner;
+	struct stat st;
+
+	(void)files;
+	if (!entry->proven || fstat(fd, &st) || st.st_dev != stamp->device ||
+	    st.st_ino != stamp->inode || (uint64_t)st.st_size != stamp->size ||
+	    st.st_ctim.tv_sec != stamp->changed_s || st.st_ctim.tv_nsec != stamp->changed_ns)
+		return false;
+	file_owner_read(&owner, fd);
+	*key = *entry->proven;
+	return owner.uid == key->owner;
 }
 
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file)

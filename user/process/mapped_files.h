@@ -179,6 +179,15 @@ uint32_t mapped_file_table_owner(const struct mapped_file *file);
 bool mapped_file_table_key(const struct mapped_files *files, const struct mapped_file *file,
 			   struct file_key *key);
 
+/*
+ * The kernel has found that the file of a valid mapped_file_table_key() is the mapped one.
+ * Afterwards, mapped_file_symbols_key() sets the same key, and returns true, for descriptors of
+ * this file as it was then: another file, a copy, or the file after a change has no key.
+ */
+void mapped_file_prove(struct mapped_files *files, struct mapped_file *file);
+bool mapped_file_symbols_key(const struct mapped_files *files, const struct mapped_file *file,
+			     int fd, struct file_key *key);
+
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);
 

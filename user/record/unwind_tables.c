@@ -334,9 +334,11 @@ static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
 		stackbeat_unwind_open(bytes, &table->view);
 		tables->bytes += bytes->size;
 	}
-	if (push(tables, file, table) && summary && tables->config.cache &&
-	    mapped_file_table_key(tables->files, file, &key))
-		table_cache_store(tables->config.cache, &key, summary, bytes);
+	if (push(tables, file, table) && tables->config.cache) {
+		mapped_file_prove(tables->files, file);
+		if (summary && mapped_file_table_key(tables->files, file, &key))
+			table_cache_store(tables->config.cache, &key, summary, bytes);
+	}
 	settle(tables, file, table);
 }
 

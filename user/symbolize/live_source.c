@@ -343,6 +343,17 @@ static bool identify(void *arg, const struct symbol_mapping *mapping, struct sym
 	return true;
 }
 
+static bool find_key(void *arg, const struct symbol_mapping *mapping, int fd, struct file_key *key)
+{
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	bool is_offset;
+
+	return segment >= SEGMENT_FILES &&
+	       mapped_file_symbols_key(live->files, segment_file(live->files, segment, &is_offset),
+				       fd, key);
+}
+
 void live_source_init(struct symbol_source *source, const struct live_source *live,
 		      const struct kallsyms *kallsyms, const char *root)
 {
@@ -355,6 +366,7 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 		.kind = find_kind,
 		.open = open_mapping,
 		.owner = find_owner,
+		.file_key = find_key,
 		.cache = live->cache,
 		.identify = identify,
 		.arg = (void *)live,

@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include "debuginfo/file_cache.h"
 #include "lib/array.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
 #include "sandbox/fd_passing.h"
 #include "symbolize/archive_reader.h"
+#include "symbolize/kept_symbols.h"
 
 /* What was opened. */
 struct opened {
@@ -22,6 +26,9 @@ struct opened {
 	size_t count, capacity;
 	bool has_owner;
 	uint32_t owner; /* of the first file that root does not own; else 0 */
+	struct file_key keys[CACHE_KEY_FILES_MAX]; /* of all files */
+	size_t key_count;
+	bool has_unknown; /* a file without a key, or one more than there is room for */
 };
 
 /* Returns the path if the worker may ask for files beside it, or NULL. */
@@ -139,22 +146,107 @@ static void note_owner(const struct opener *opener, struct opened *opened, int f
 	*opener->owner = owner.uid;
 }
 
+/* With an archive, a debug file may be from there: nothing proves what that has. */
+static void note_key(const struct opener *opener, struct opened *opened,
+		     const struct open_request *request, int fd)
+{
+	const struct worker_job *job = opener->job;
+	struct file_key *key = &opened->keys[opened->key_count];
+
+	if (opened->key_count == CACHE_KEY_FILES_MAX || opener->archive)
+		opened->has_unknown = true;
+	else if (request->kind == OPEN_BINARY ? !job->identify || !job->identify(job->arg, fd, key)
+					      : !file_key_of(fd, key))
+		opened->has_unknown = true;
+	else
+		opened->key_count++;
+}
+
+/* Kept symbols */
+
+static struct cache_key cache_key_of(const struct opened *opened)
+{
+	return (struct cache_key){CACHE_FILE_SYMBOLS, opened->keys, opened->key_count};
+}
+
+static bool can_be_kept(const struct opener *opener, const struct opened *opened)
+{
+	return opener->cache && opened->key_count && !opened->has_unknown;
+}
+
+static int open_kept(const struct opener *opener, const struct opened *opened)
+{
+	const struct cache_key key = cache_key_of(opened);
+
+	return can_be_kept(opener, opened) ? file_cache_open_entry(opener->cache, &key) : -ENOTSUP;
+}
+
+/* Receives the bytes that follow a request. Returns NULL if there are fewer, or without memory. */
+static char *receive_bytes(int socket, size_t size)
+{
+	char *bytes = malloc(size);
+	size_t at = 0;
+	ssize_t got = 1;
+	int fd;
+
+	for (; bytes && at < size && got > 0; at += got > 0 ? (size_t)got : 0) {
+		got = receive_fd(socket, bytes + at, MIN(size - at, KEEP_MESSAGE_MAX), &fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (at == size)
+		return bytes;
+	free(bytes);
+	return NULL;
+}
+
+static int keep_symbols(const struct opener *opener, const struct opened *opened, int socket,
+			uint64_t size)
+{
+	const struct cache_key key = cache_key_of(opened);
+	struct iovec part;
+	char *bytes;
+	int err;
+
+	if (!can_be_kept(opener, opened) || !size || size > KEPT_SYMBOLS_MAX ||
+	    size % sizeof(uint64_t))
+		return -EINVAL;
+	bytes = receive_bytes(socket, size);
+	if (!bytes)
+		return -EPIPE;
+	part = (struct iovec){bytes, size};
+	err = file_cache_store(opener->cache, &key, &part, 1);
+	free(bytes);
+	return err;
+}
+
 /* Returns false if the worker is gone. */
 static bool handle_request(const struct opener *opener, struct opened *opened, int socket,
 			   struct open_request *request)
 {
 	struct open_response response = {0};
+	bool is_file = false;
 	int fd, err;
 
 	request->name[sizeof(request->name) - 1] = '\0';
 	request->beside[sizeof(request->beside) - 1] = '\0';
-	if (request->kind == OPEN_BINARY)
-		fd = open_binary(opener, request, &response);
-	else
-		fd = open_debug_file(opener, opened, request, &response);
-	if (fd >= 0)
+	if (request->kind == OPEN_KEPT) {
+		fd = open_kept(opener, opened);
+	} else if (request->kind == KEEP_SYMBOLS) {
+		fd = keep_symbols(opener, opened, socket, request->size);
+	} else {
+		fd = request->kind == OPEN_BINARY
+			     ? open_binary(opener, request, &response)
+			     : open_debug_file(opener, opened, request, &response);
+		is_file = fd >= 0;
+	}
+	if (is_file) {
 		note_owner(opener, opened, fd);
+		note_key(opener, opened, request, fd);
+	}
 	response.result = fd < 0 ? fd : 0;
+	if (request->kind == KEEP_SYMBOLS)
+		fd = -1;
 	err = send_fd(socket, &response, sizeof(response), fd);
 	if (fd >= 0)
 		close(fd);
@@ -202,4 +294,33 @@ int opener_request(int socket, const struct open_request *request, struct open_r
 	if (response->result >= 0)
 		response->result = -EPIPE;
 	return response->result;
+}
+
+static int send_bytes(void *arg, const void *bytes, size_t size)
+{
+	const int *socket = arg;
+	const char *next = bytes;
+	int err = 0;
+
+	for (size_t part; size && !err; size -= part, next += part) {
+		part = MIN(size, KEEP_MESSAGE_MAX);
+		err = send_fd(*socket, next, part, -1);
+	}
+	return err;
+}
+
+int opener_keep(int socket, const struct kept_symbols *kept)
+{
+	const struct open_request request = {
+		.kind = KEEP_SYMBOLS,
+		.size = kept_symbols_size(kept),
+	};
+	struct open_response response;
+	int fd, err = send_fd(socket, &request, sizeof(request), -1);
+
+	if (!err)
+		err = kept_symbols_write(kept, send_bytes, &socket);
+	if (!err && receive_fd(socket, &response, sizeof(response), &fd) != sizeof(response))
+		err = -EPIPE;
+	return err ? err : response.result;
 }

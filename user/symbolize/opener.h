@@ -7,6 +7,11 @@
  * files by the rules of debuginfo/debug_paths.h. Of the last, those that a file names must be
  * readable by all users, or belong to the owner of that file, if the owners are known
  * (lib/regular_file.h).
+ *
+ * With a cache, the worker also gets what an earlier one has read of the same files, and gives what
+ * it has read itself. The key has all files that the worker was given, in their order: a worker
+ * that one of them has taken over decides what is kept for those that are given the same files, and
+ * for no others.
  */
 #ifndef STACKBEAT_SYMBOLIZE_OPENER_H
 #define STACKBEAT_SYMBOLIZE_OPENER_H
@@ -21,11 +26,14 @@
 #define OWNER_UNKNOWN FILE_UID_ANY
 
 struct archive_reader;
+struct file_cache;
+struct kept_symbols;
 
 struct opener {
 	const struct worker_job *job;
 	struct debug_paths paths;
 	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
+	struct file_cache *cache; /* of what workers have read; NULL: none */
 	/*
 	 * Memory shared with the parent: the owner of the job, or of the files that were opened; if
 	 * they have several, the first one that is not root: the files that a file names may belong
@@ -42,5 +50,11 @@ void opener_serve(const struct opener *opener, int socket);
  * if the opener is gone.
  */
 int opener_request(int socket, const struct open_request *request, struct open_response *response);
+
+/*
+ * Gives symbols to keep, in a worker that OPEN_KEPT has answered with -ENOENT: of KEPT_SYMBOLS_MAX
+ * bytes at most. Returns 0 or a negative errno value.
+ */
+int opener_keep(int socket, const struct kept_symbols *kept);
 
 #endif

@@ -12,6 +12,7 @@
 #include "pprof/origin.h"
 
 struct error;
+struct file_key;
 struct kallsyms;
 struct kernel;
 struct symbol_cache;
@@ -59,6 +60,9 @@ struct symbol_source {
 	 * the files that `open` opens show their owners.
 	 */
 	uint32_t (*owner)(void *arg, const struct symbol_mapping *mapping);
+	/* As `identify` of struct worker_job. NULL: what is read of files is not kept. */
+	bool (*file_key)(void *arg, const struct symbol_mapping *mapping, int fd,
+			 struct file_key *key);
 	/* Symbols of files that `identify` identifies; NULL: none are kept. */
 	struct symbol_cache *cache;
 	/* Returns whether the file of a mapping is known by more than its build ID. NULL without a

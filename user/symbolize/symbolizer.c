@@ -137,6 +137,14 @@ static int open_mapping(void *arg, unsigned int candidate, struct error *error)
 	return source->open(source->arg, &mapping_job->mapping, candidate, error);
 }
 
+static bool identify_file(void *arg, int fd, struct file_key *key)
+{
+	const struct mapping_job *mapping_job = arg;
+	const struct symbol_source *source = mapping_job->run->source;
+
+	return source->file_key(source->arg, &mapping_job->mapping, fd, key);
+}
+
 static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
@@ -452,6 +460,8 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 		err = symbolize_by_cache(run, mapping_job);
 	if (err || !mapping_job->wanted)
 		return err;
+	if (source->file_key && kind == SYMBOLS_FILE)
+		job.identify = identify_file;
 	if (source->owner) {
 		job.has_owner = true;
 		job.owner = source->owner(source->arg, &mapping_job->mapping);

@@ -14,6 +14,7 @@
 #include "debuginfo/demangle.h"
 #include "debuginfo/dwarf_lookup.h"
 #include "debuginfo/elf_headers.h"
+#include "debuginfo/file_cache.h"
 #include "debuginfo/kernel_module_elf.h"
 #include "lib/array.h"
 #include "lib/error.h"
@@ -23,6 +24,7 @@
 #include "symbolize/archive_unpacker.h"
 #include "symbolize/demangle_names.h"
 #include "symbolize/job_bytes.h"
+#include "symbolize/kept_symbols.h"
 #include "symbolize/opener.h"
 #include "symbolize/worker_protocol.h"
 #include "unwind/elfutils_walk.h"
@@ -59,6 +61,11 @@ struct worker_state {
 	Elf *dwarf, *alt; /* debug information, and its alternate debug file; NULL: none */
 	struct elf_file elfs[ELF_FILES_MAX]; /* symbol tables, best first */
 	size_t elf_count;
+	struct kept_symbols found; /* what was kept before, in `image` */
+	void *image; /* NULL: none */
+	size_t image_size;
+	struct kept_symbols kept; /* what can be kept now */
+	bool can_keep, has_more; /* `kept` has more than `found` */
 	bool has_pclntab;
 	bool lacks_symbols; /* those of a file could not be read, perhaps for want of memory */
 	uint64_t bias; /* virtual address in the file minus address of the job */
@@ -263,6 +270,17 @@ static void symbolize_by_pclntab(struct worker_state *worker, int fd)
 	munmap(image, (size_t)st.st_size);
 }
 
+/* The contents live as long as the files. */
+static void keep_contents(struct worker_state *worker, const struct dwarf_lookup *lookup)
+{
+	dwarf_lookup_contents(lookup, worker->kept.contents);
+	for (size_t i = 0; i < DWARF_FILES; i++) {
+		for (size_t j = 0; j < SECTIONS; j++)
+			worker->has_more |= worker->kept.contents[i].sections[j].size &&
+					    !worker->found.contents[i].sections[j].data;
+	}
+}
+
 static void symbolize_by_dwarf(struct worker_state *worker)
 {
 	struct dwarf_lookup *lookup;
@@ -277,10 +295,12 @@ static void symbolize_by_dwarf(struct worker_state *worker)
 	}
 	if (count == 0)
 		return;
-	if (dwarf_lookup_open(worker->dwarf, worker->alt, &lookup, &error)) {
+	if (dwarf_lookup_open(worker->dwarf, worker->alt, worker->found.contents, &lookup,
+			      &error)) {
 		send_problem(worker, error.text);
 		return;
 	}
+	keep_contents(worker, lookup);
 	worker->err = dwarf_lookup_each(lookup, worker->pending, count, handle_frames, worker);
 	dwarf_lookup_close(lookup);
 }
@@ -324,14 +344,76 @@ static void send_ranges(struct worker_state *worker)
 
 /* Files */
 
-static void read_symbols(struct worker_state *worker, int fd, const void *image, size_t size)
+/* Sets the symbols of a file that are kept. Returns whether there are some. */
+static bool use_kept(struct worker_state *worker, enum kept_file which, int fd, const void *image,
+		     size_t size)
 {
+	struct elf_file *file = &worker->elfs[worker->elf_count];
 	struct error problem;
 
-	if (elf_read(&worker->elfs[worker->elf_count], fd, image, size, true, &problem) == 0)
+	if (!worker->found.files[which].is_known ||
+	    elf_read(file, fd, image, size, false, &problem))
+		return false;
+	if (elf_unpack(file, &worker->found.files[which].packed,
+		       worker->found.files[which].parts[0].iov_base)) {
+		worker->kept.files[which] = worker->found.files[which];
+		return true;
+	}
+	elf_clear(file);
+	return false;
+}
+
+static void read_symbols(struct worker_state *worker, enum kept_file which, int fd,
+			 const void *image, size_t size)
+{
+	struct elf_file *file = &worker->elfs[worker->elf_count];
+	struct error problem;
+
+	if (use_kept(worker, which, fd, image, size)) {
 		worker->elf_count++;
-	else
+	} else if (elf_read(file, fd, image, size, true, &problem) == 0) {
+		elf_pack(file, &worker->kept.files[which].packed, worker->kept.files[which].parts);
+		worker->kept.files[which].is_known = true;
+		worker->has_more = true;
+		worker->elf_count++;
+	} else {
 		worker->lacks_symbols = true;
+	}
+}
+
+/* Maps what was kept of the files that were opened. */
+static void find_kept(struct worker_state *worker)
+{
+	const struct open_request request = {.kind = OPEN_KEPT};
+	struct open_response response;
+	int fd = opener_request(worker->opener, &request, &response);
+	const void *bytes;
+	struct stat st;
+	size_t size;
+
+	worker->can_keep = fd >= 0 || fd == -ENOENT;
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &st) && st.st_size > 0) {
+		worker->image_size = (size_t)st.st_size;
+		worker->image = mmap(NULL, worker->image_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	}
+	close(fd);
+	if (worker->image == MAP_FAILED)
+		worker->image = NULL;
+	bytes = worker->image ? file_cache_check(worker->image, worker->image_size, &size) : NULL;
+	if (bytes)
+		kept_symbols_read(&worker->found, bytes, size);
+}
+
+/* What is wrong with a file may have another cause the next time. */
+static void keep_symbols(const struct worker_state *worker)
+{
+	const size_t size = kept_symbols_size(&worker->kept);
+
+	if (worker->can_keep && worker->has_more && !worker->lacks_symbols && !worker->err &&
+	    size >= KEPT_SYMBOLS_MIN && size <= KEPT_SYMBOLS_MAX)
+		(void)opener_keep(worker->opener, &worker->kept);
 }
 
 static int send_progress(void *arg, long done, long total)
@@ -435,12 +517,14 @@ static bool open_files(struct worker_state *worker)
 	}
 	if (*worker->files.problem.text)
 		send_problem(worker, worker->files.problem.text);
+	find_kept(worker);
 	if (worker->files.debug.elf)
-		read_symbols(worker, worker->files.debug.fd, NULL, 0);
+		read_symbols(worker, KEPT_DEBUG, worker->files.debug.fd, NULL, 0);
 	if (worker->files.mini.elf)
-		read_symbols(worker, -1, worker->files.mini.image, worker->files.mini.image_size);
+		read_symbols(worker, KEPT_MINI, -1, worker->files.mini.image,
+			     worker->files.mini.image_size);
 	if (worker->fd >= 0)
-		read_symbols(worker, worker->fd, NULL, 0);
+		read_symbols(worker, KEPT_BINARY, worker->fd, NULL, 0);
 	return true;
 }
 
@@ -535,8 +619,10 @@ static void symbolize_file(struct worker_state *worker)
 		/* Without symbols, the addresses in the file need not be known. */
 		send_ranges(worker);
 	}
-	if (has_files)
+	if (has_files) {
+		keep_symbols(worker);
 		debug_files_close(&worker->files);
+	}
 }
 
 /* Modules */
@@ -609,6 +695,8 @@ static void free_tables(struct worker_state *worker)
 {
 	for (size_t i = 0; i < worker->elf_count; i++)
 		elf_clear(&worker->elfs[i]);
+	if (worker->image)
+		munmap(worker->image, worker->image_size);
 	string_table_clear(&worker->strings);
 	free(worker->demangled);
 	free(worker->vaddrs);

@@ -273,6 +273,7 @@ static void serve_workers(const struct batch *batch, const struct worker *worker
 	struct opener opener = {
 		.paths = {options->directories, options->directory_count},
 		.archive = options->archive,
+		.cache = options->cache,
 		.owner = &batch->owners_seen[worker->opener],
 	};
 	size_t job = worker->job;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct error;
+struct file_key;
 
 /* Fds of a worker (WORKER_SYMBOLIZE), in this order. */
 enum worker_fd {
@@ -37,7 +38,12 @@ struct worker_job {
 	 * of one line, which is reported if no file was taken. NULL: there is no file.
 	 */
 	int (*open)(void *arg, unsigned int candidate, struct error *error);
-	void *arg; /* of `open` */
+	/*
+	 * Sets the key of a file that `open` has opened. Returns false if nothing proves what it
+	 * has: nothing that is read of it is kept. NULL: nothing does for any file.
+	 */
+	bool (*identify)(void *arg, int fd, struct file_key *key);
+	void *arg; /* of `open` and `identify` */
 	/*
 	 * The uid of the owner of the file, or FILE_UID_ANY, if the caller knows it better than by
 	 * the file that `open` opens, which may be a copy. Owners share the time of the workers.
@@ -104,6 +110,15 @@ struct worker_progress {
 
 /* Values after those of enum debug_name (debuginfo/debug_paths.h). */
 #define OPEN_BINARY 100u
+/*
+ * Opens what was kept of all files that the worker was given until now (kept_symbols.h). The result
+ * is -ENOENT if nothing is, and KEEP_SYMBOLS may follow; -ENOTSUP if nothing can be.
+ */
+#define OPEN_KEPT 101u
+/* Keeps `size` bytes, which follow in messages of up to KEEP_MESSAGE_MAX bytes; then the response.
+ */
+#define KEEP_SYMBOLS 102u
+#define KEEP_MESSAGE_MAX ((size_t)32 << 10)
 
 /* A worker that asks for more is compromised. */
 #define OPEN_REQUESTS_MAX 1000u
@@ -111,7 +126,8 @@ struct worker_progress {
 struct open_request {
 	uint32_t kind; /* enum debug_name, or OPEN_BINARY */
 	uint32_t candidate;
-	char name[PATH_MAX]; /* "" for OPEN_BINARY */
+	uint64_t size; /* of KEEP_SYMBOLS */
+	char name[PATH_MAX]; /* "" for OPEN_BINARY and those after it */
 	char beside[PATH_MAX]; /* path of the file that has the name; "": unknown */
 };
 

@@ -109,7 +109,7 @@ static size_t count_rows(const char *path, int *err)
 	size_t count = 0;
 
 	assert_non_null(elf);
-	*err = dwarf_read(&dwarf, elf, NULL, &error);
+	*err = dwarf_read(&dwarf, elf, NULL, NULL, &error);
 	if (!*err) {
 		assert_int_equal(dwarf_lines_read(&lines, &dwarf.units[0], first_address, NULL), 0);
 		count = lines.row_count;

@@ -4,6 +4,7 @@
  * compilers and kinds of debug information; and reads broken files.
  */
 #include "debuginfo/dwarf_lookup.h"
+#include "debuginfo/dwarf_unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -303,7 +304,7 @@ static struct answers get_our_answers(const char *path, const uint64_t *vaddrs, 
 	assert_int_equal(debug_files_open(&files, fd, path, "", &search, &error), 0);
 	assert_string_equal(files.problem.text, "");
 	assert_non_null(files.dwarf);
-	if (dwarf_lookup_open(files.dwarf, files.alt.elf, &lookup, &error) != 0)
+	if (dwarf_lookup_open(files.dwarf, files.alt.elf, NULL, &lookup, &error) != 0)
 		fail_msg("%s: %s", path, error.text);
 	assert_int_equal(dwarf_lookup_each(lookup, vaddrs, count, add_answer, &answers), 0);
 	dwarf_lookup_close(lookup);
@@ -775,12 +776,77 @@ static void test_start_lines(void **state)
 
 	(void)state;
 	open_debug_files(&files, path, "");
-	assert_int_equal(dwarf_lookup_open(files.dwarf, NULL, &lookup, NULL), 0);
+	assert_int_equal(dwarf_lookup_open(files.dwarf, NULL, NULL, &lookup, NULL), 0);
 	assert_int_equal(dwarf_lookup_each(lookup, vaddrs, count, check_start, seen), 0);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(seen[i] > 0);
 	dwarf_lookup_close(lookup);
 	debug_files_close(&files);
+	free(vaddrs);
+}
+
+/* Known contents of sections */
+
+static struct answers answers_of(const struct debug_files *files,
+				 const struct dwarf_contents *known,
+				 struct dwarf_contents *contents, const uint64_t *vaddrs,
+				 size_t count)
+{
+	struct answers answers = {calloc(count, sizeof(char *)), count};
+	struct dwarf_lookup *lookup;
+
+	assert_non_null(answers.strings);
+	assert_int_equal(dwarf_lookup_open(files->dwarf, NULL, known, &lookup, NULL), 0);
+	dwarf_lookup_contents(lookup, contents);
+	assert_int_equal(dwarf_lookup_each(lookup, vaddrs, count, add_answer, &answers), 0);
+	dwarf_lookup_close(lookup);
+	return answers;
+}
+
+static void test_known_contents_are_used(void **state)
+{
+	const char *path = build("gcc", "-gdwarf-5 -O2 -gz=zlib");
+	struct dwarf_contents contents[DWARF_FILES], known[DWARF_FILES] = {0}, used[DWARF_FILES];
+	struct debug_files first_files, files;
+	struct answers first, second;
+	size_t count, compressed = 0;
+	uint64_t *vaddrs = all_addresses(path, &count);
+
+	(void)state;
+	open_debug_files(&first_files, path, "");
+	first = answers_of(&first_files, NULL, contents, vaddrs, count);
+	for (size_t i = 0; i < SECTIONS; i++)
+		compressed += contents[0].sections[i].data != NULL;
+	assert_in_range(compressed, 3, SECTIONS);
+	assert_null(contents[1].sections[SECTION_INFO].data);
+	open_debug_files(&files, path, "");
+	second = answers_of(&files, contents, used, vaddrs, count);
+	assert_memory_equal(used, contents, sizeof(used));
+	for (size_t i = 0; i < count; i++)
+		assert_string_equal(first.strings[i], second.strings[i]);
+	debug_files_close(&files);
+	free_answers(&second);
+	/* Of some, the contents are unknown. */
+	known[0].sections[SECTION_LINE] = contents[0].sections[SECTION_LINE];
+	open_debug_files(&files, path, "");
+	second = answers_of(&files, known, used, vaddrs, count);
+	assert_ptr_equal(used[0].sections[SECTION_LINE].data, known[0].sections[SECTION_LINE].data);
+	assert_ptr_not_equal(used[0].sections[SECTION_INFO].data,
+			     contents[0].sections[SECTION_INFO].data);
+	for (size_t i = 0; i < count; i++)
+		assert_string_equal(first.strings[i], second.strings[i]);
+	debug_files_close(&files);
+	debug_files_close(&first_files);
+	free_answers(&first);
+	free_answers(&second);
+	/* A file without compressed sections has none. */
+	path = build("gcc", "-g -O2 -gz=none");
+	open_debug_files(&files, path, "");
+	second = answers_of(&files, NULL, contents, vaddrs, count);
+	for (size_t i = 0; i < SECTIONS; i++)
+		assert_null(contents[0].sections[i].data);
+	debug_files_close(&files);
+	free_answers(&second);
 	free(vaddrs);
 }
 
@@ -813,7 +879,7 @@ static void look_up_any(const char *path, const uint64_t *vaddrs, size_t count)
 
 	if (debug_files_open(&files, fd, path, "", &search, &error) == 0) {
 		if (files.dwarf &&
-		    dwarf_lookup_open(files.dwarf, files.alt.elf, &lookup, &error) == 0) {
+		    dwarf_lookup_open(files.dwarf, files.alt.elf, NULL, &lookup, &error) == 0) {
 			assert_int_equal(
 				dwarf_lookup_each(lookup, vaddrs, count, read_frames, &sum), 0);
 			dwarf_lookup_close(lookup);
@@ -947,6 +1013,7 @@ int main(void)
 		cmocka_unit_test(test_missing_debug_information_is_reported),
 		cmocka_unit_test(test_mini_debug_information),
 		cmocka_unit_test(test_start_lines),
+		cmocka_unit_test(test_known_contents_are_used),
 		cmocka_unit_test(test_survives_truncation),
 		cmocka_unit_test(test_survives_flipped_bytes),
 		cmocka_unit_test(test_survives_circular_references),

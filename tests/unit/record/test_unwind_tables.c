@@ -1070,6 +1070,51 @@ static void stale_tables_are_not_stored(void **state)
 	assert_int_equal(jobs.start_count, 0);
 }
 
+/* Whether a descriptor has the key of the first file. */
+static bool has_key(const struct fixture *fixture, const char *path, struct file_key *key)
+{
+	const struct mapped_file *file = mapped_files_at(fixture->mapped, 1);
+	int fd = open(path, O_RDONLY);
+	bool found;
+
+	assert_true(fd >= 0);
+	assert_string_equal(file->path, "/bin/sh");
+	found = mapped_file_symbols_key(fixture->mapped, file, fd, key);
+	close(fd);
+	return found;
+}
+
+/* The symbols of a file have a key when the module has found that it is the mapped one. */
+static void symbols_of_proven_files_have_keys(void **state)
+{
+	struct fixture *fixture = *state;
+	struct file_key key;
+	struct stat st;
+
+	begin_with_cache(fixture);
+	fixture->push_err = -ESTALE;
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_false(has_key(fixture, "/bin/sh", &key));
+	fixture->push_err = 0;
+	begin_with_cache(fixture);
+	add_old_file(fixture, 0);
+	assert_false(has_key(fixture, "/bin/sh", &key));
+	if (!owner_is_known())
+		return;
+	begin_with_cache(fixture);
+	add_old_file(fixture, STACKBEAT_FILE_LASTING);
+	assert_true(has_key(fixture, "/bin/sh", &key));
+	assert_int_equal(stat("/bin/sh", &st), 0);
+	assert_int_equal(key.inode, st.st_ino);
+	assert_int_equal(key.size, st.st_size);
+	assert_int_equal(key.owner, st.st_uid);
+	assert_int_equal(key.changed_ns, st.st_ctim.tv_nsec);
+	/* A copy is another file, and so is one of the same directory. */
+	run("cp -p /bin/sh %s", in_sandbox("sh"));
+	assert_false(has_key(fixture, in_sandbox("sh"), &key));
+	assert_false(has_key(fixture, "/bin/ls", &key));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1100,6 +1145,7 @@ int main(void)
 		TEST(files_without_a_table_are_cached),
 		TEST(only_proven_files_are_cached),
 		TEST(stale_tables_are_not_stored),
+		TEST(symbols_of_proven_files_have_keys),
 	};
 
 	return cmocka_run_group_tests_name("unwind_tables", tests, NULL, NULL);

@@ -13,9 +13,11 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "debuginfo/file_cache.h"
 #include "lib/error.h"
 #include "sandbox.h"
 #include "sandbox/fd_passing.h"
+#include "symbolize/kept_symbols.h"
 
 /* Of the opener that runs. */
 static int worker_end;
@@ -315,6 +317,189 @@ static void malformed_requests_do_no_harm(void **state)
 	}
 }
 
+/* Kept symbols */
+
+static struct file_cache *open_cache(void)
+{
+	const struct file_cache_config config = {
+		.directory = in_sandbox("cache"),
+		.bytes_max = 1 << 20,
+		.maker = "0123456789abcdef",
+	};
+	struct error error = {""};
+	struct file_cache *cache = file_cache_open(&config, &error);
+
+	assert_non_null(cache);
+	return cache;
+}
+
+/* The inode of the key of a job, 0: it has none. The file itself does not matter. */
+static uint64_t key_inode;
+
+static bool identify_by_inode(void *arg, int fd, struct file_key *key)
+{
+	(void)arg;
+	assert_true(fd >= 0);
+	memset(key, 0, sizeof(*key));
+	key->inode = key_inode;
+	return key_inode != 0;
+}
+
+/* Starts an opener, whose worker takes its file. */
+static void start_job(struct file_cache *cache, uint64_t inode)
+{
+	static struct worker_job job;
+
+	job = (struct worker_job){
+		.path = "program",
+		.open = open_second,
+		.identify = identify_by_inode,
+		.arg = (char *)write_elf("program", 0600),
+	};
+	key_inode = inode;
+	start((struct opener){.job = &job, .cache = cache});
+	assert_int_equal(ask(OPEN_BINARY, 1, "", ""), 0);
+}
+
+/* Keeps a section with a text. */
+static int keep(const char *text)
+{
+	struct kept_symbols kept = {0};
+
+	kept.contents[0].sections[0] =
+		(struct dwarf_bytes){(const unsigned char *)text, strlen(text)};
+	return opener_keep(worker_end, &kept);
+}
+
+/* Returns the result of asking for kept symbols: 0 if these have the text. */
+static int find(const char *text)
+{
+	const struct open_request request = {.kind = OPEN_KEPT};
+	int fd = opener_request(worker_end, &request, &response);
+	struct kept_symbols kept;
+	char bytes[8192];
+	const void *found;
+	ssize_t got;
+	size_t size = 0;
+
+	if (fd < 0)
+		return fd;
+	got = read(fd, bytes, sizeof(bytes));
+	close(fd);
+	found = got > 0 ? file_cache_check(bytes, (size_t)got, &size) : NULL;
+	assert_non_null(found);
+	assert_true(kept_symbols_read(&kept, found, size));
+	assert_int_equal(kept.contents[0].sections[0].size, strlen(text));
+	assert_memory_equal(kept.contents[0].sections[0].data, text, strlen(text));
+	return 0;
+}
+
+static void symbols_are_kept_for_the_same_file(void **state)
+{
+	struct file_cache *cache = open_cache();
+
+	(void)state;
+	start_job(cache, 1);
+	assert_int_equal(find(""), -ENOENT);
+	assert_int_equal(keep("one"), 0);
+	assert_int_equal(find("one"), 0);
+	stop();
+	start_job(cache, 2);
+	assert_int_equal(find(""), -ENOENT);
+	assert_int_equal(keep("two"), 0);
+	stop();
+	start_job(cache, 1);
+	assert_int_equal(find("one"), 0);
+	stop();
+	/* A file without a key, no cache, and a worker without a file. */
+	start_job(cache, 0);
+	assert_int_equal(find(""), -ENOTSUP);
+	assert_int_equal(keep("none"), -EINVAL);
+	stop();
+	start_job(NULL, 1);
+	assert_int_equal(find(""), -ENOTSUP);
+	assert_int_equal(keep("none"), -EINVAL);
+	stop();
+	start((struct opener){.job = &(struct worker_job){.path = "p"}, .cache = cache});
+	assert_int_equal(find(""), -ENOTSUP);
+	stop();
+	file_cache_close(cache);
+}
+
+/* A worker may be taken over by any file that it was given. */
+static void all_files_of_a_worker_decide(void **state)
+{
+	struct file_cache *cache = open_cache();
+	struct file_key key;
+	int fd = open("/bin/sh", O_RDONLY);
+	bool has_key = file_key_of(fd, &key);
+
+	(void)state;
+	close(fd);
+	start_job(cache, 1);
+	assert_int_equal(keep("alone"), 0);
+	/* It asks for a file that the program names, as for debug information. */
+	assert_int_equal(ask(DEBUG_ALT_LINK, 0, "/bin/sh", "program"), 0);
+	assert_int_equal(find(""), has_key ? -ENOENT : -ENOTSUP);
+	assert_int_equal(keep("both"), has_key ? 0 : -EINVAL);
+	stop();
+	start_job(cache, 1);
+	if (has_key) {
+		/* Of the same name in the cache. */
+		assert_int_equal(find(""), -ENOENT);
+		assert_int_equal(ask(DEBUG_ALT_LINK, 0, "/bin/sh", "program"), 0);
+		assert_int_equal(find("both"), 0);
+	}
+	stop();
+	/* A debug file that has just been written proves nothing. */
+	write_elf("new", 0644);
+	start_job(cache, 1);
+	assert_int_equal(ask(DEBUG_ALT_LINK, 0, in_sandbox("new"), "program"), 0);
+	assert_int_equal(find(""), -ENOTSUP);
+	assert_int_equal(keep("none"), -EINVAL);
+	stop();
+	/* More files than a key can have. */
+	start_job(cache, 1);
+	for (unsigned int i = 1; i < CACHE_KEY_FILES_MAX; i++)
+		assert_int_equal(ask(OPEN_BINARY, 1, "", ""), 0);
+	assert_int_equal(find(""), -ENOENT);
+	assert_int_equal(ask(OPEN_BINARY, 1, "", ""), 0);
+	assert_int_equal(find(""), -ENOTSUP);
+	stop();
+	file_cache_close(cache);
+}
+
+/* Sizes that are wrong, and fewer bytes than were announced. */
+static void malformed_symbols_are_not_kept(void **state)
+{
+	static const uint64_t sizes[] = {0, 7, KEPT_SYMBOLS_MAX + 8, UINT64_MAX, UINT64_MAX - 7};
+	struct open_request request = {.kind = KEEP_SYMBOLS};
+	struct file_cache *cache = open_cache();
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		start_job(cache, 1);
+		request.size = sizes[i];
+		assert_int_equal(send_fd(worker_end, &request, sizeof(request), -1), 0);
+		assert_int_equal(receive_fd(worker_end, &response, sizeof(response), &fd),
+				 sizeof(response));
+		assert_true(fd < 0);
+		assert_int_equal(response.result, -EINVAL);
+		assert_int_equal(find(""), -ENOENT);
+		stop();
+	}
+	start_job(cache, 1);
+	request.size = 16;
+	assert_int_equal(send_fd(worker_end, &request, sizeof(request), -1), 0);
+	assert_int_equal(send_fd(worker_end, "12345678", 8, worker_end), 0);
+	stop();
+	start_job(cache, 1);
+	assert_int_equal(find(""), -ENOENT);
+	stop();
+	file_cache_close(cache);
+}
+
 /* What an opener answers that is no opener. */
 static void malformed_responses_are_errors(void **state)
 {
@@ -371,6 +556,9 @@ int main(void)
 		TEST(owner_of_the_job_is_known_before_a_request),
 		TEST(requests_are_limited),
 		TEST(malformed_requests_do_no_harm),
+		TEST(symbols_are_kept_for_the_same_file),
+		TEST(all_files_of_a_worker_decide),
+		TEST(malformed_symbols_are_not_kept),
 		TEST(malformed_responses_are_errors),
 	};
 

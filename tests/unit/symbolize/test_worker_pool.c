@@ -20,6 +20,7 @@
 
 #include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/dwarf_lookup.h"
+#include "debuginfo/file_cache.h"
 #include "go_image.h"
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -422,6 +423,140 @@ static void names_are_demangled(void **state)
 	(void)state;
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
+}
+
+/* Kept symbols */
+
+/* The inode of the key of a file, whatever that is. */
+static uint64_t key_inode;
+
+static bool identify_by_inode(void *arg, int fd, struct file_key *key)
+{
+	(void)arg, (void)fd;
+	memset(key, 0, sizeof(*key));
+	key->inode = key_inode;
+	return true;
+}
+
+static void run_with_cache(struct file_cache *cache, const char *path, uint64_t inode,
+			   const uint64_t *address)
+{
+	const struct worker_job job = {
+		.path = path,
+		.build_id = "",
+		.addresses = address,
+		.count = 1,
+		.open = open_path,
+		.identify = identify_by_inode,
+		.arg = (char *)path,
+	};
+	struct worker_pool pool = default_pool;
+
+	pool.options.cache = cache;
+	key_inode = inode;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+static struct file_cache *open_cache(const char *name)
+{
+	const struct file_cache_config config = {
+		.directory = in_sandbox("%s", name),
+		.bytes_max = 64 << 20,
+		.maker = "0123456789abcdef",
+	};
+	struct error error;
+	struct file_cache *cache = file_cache_open(&config, &error);
+
+	assert_non_null(cache);
+	return cache;
+}
+
+/* The inode of an entry, which changes when it is replaced; 0: there is none. */
+static ino_t entry_inode(const char *name, uint64_t inode)
+{
+	struct stat st;
+
+	return stat(in_sandbox("%s/0-0-%" PRIx64 "-0123456789abcdef-symbols", name, inode), &st)
+		       ? 0
+		       : st.st_ino;
+}
+
+/* Runs without a cache, with an empty one, with a full one, and with a damaged one. */
+static void expect_same_with_cache(const char *name, const char *short_lived, uint64_t address)
+{
+	char path[PATH_MAX];
+	struct file_cache *cache = open_cache(name);
+	char expected[sizeof(results[0].lines)];
+	unsigned char *bytes;
+	ino_t entry = 0;
+	size_t size;
+
+	strcpy(path, short_lived);
+	run_with_cache(NULL, path, 1, &address);
+	strcpy(expected, results[0].lines);
+	assert_true(*expected);
+	for (unsigned int i = 0; i < 3; i++) {
+		run_with_cache(cache, path, 1, &address);
+		assert_string_equal(results[0].lines, expected);
+		if (!i)
+			entry = entry_inode(name, 1);
+		assert_true(entry);
+		/* Nothing was missing in it. */
+		assert_int_equal(entry_inode(name, 1), entry);
+	}
+	bytes = read_bytes(in_sandbox("%s/0-0-1-0123456789abcdef-symbols", name), &size);
+	bytes[size / 2] ^= 4;
+	write_file(in_sandbox("%s/0-0-1-0123456789abcdef-symbols", name), bytes, size);
+	free(bytes);
+	for (unsigned int i = 0; i < 2; i++) {
+		run_with_cache(cache, path, 1, &address);
+		assert_string_equal(results[0].lines, expected);
+		assert_true(entry_inode(name, 1) != entry);
+	}
+	file_cache_close(cache);
+}
+
+static void kept_symbols_give_the_same_names(void **state)
+{
+	const char *path =
+		build("kept", "-g -gz=zlib -include map -fno-eliminate-unused-debug-types");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+
+	(void)state;
+	expect_same_with_cache("kept-lines", path, outer);
+	assert_string_equal(results[0].lines, "inner|inner source.cc:4:2, "
+					      "_ZN4deep5outerEPVi|deep::outer source.cc:8:6");
+	path = build_symbols(MANY_ADDRESSES, name_by_number);
+	expect_same_with_cache("kept-names", path, CODE + 16 * 777 + 1);
+	assert_string_equal(results[0].lines, "function777|function777 ?:0:0");
+}
+
+static void name_by_forger(size_t index, char *text, size_t size)
+{
+	snprintf(text, size, "forged%zu", index);
+}
+
+/* A file decides the names of files with its key only, whatever else it has in common with others.
+ */
+static void kept_symbols_are_those_of_a_key(void **state)
+{
+	struct file_cache *cache = open_cache("keys");
+	const uint64_t address = CODE + 16 * 777 + 1;
+	const char *path = build_symbols(MANY_ADDRESSES, name_by_forger);
+
+	(void)state;
+	run_with_cache(cache, path, 1, &address);
+	assert_string_equal(results[0].lines, "forged777|forged777 ?:0:0");
+	path = build_symbols(MANY_ADDRESSES, name_by_number);
+	/* As if both files were one: what was kept is used. */
+	run_with_cache(cache, path, 1, &address);
+	assert_string_equal(results[0].lines, "forged777|forged777 ?:0:0");
+	run_with_cache(cache, path, 2, &address);
+	assert_string_equal(results[0].lines, "function777|function777 ?:0:0");
+	run_with_cache(NULL, path, 1, &address);
+	assert_string_equal(results[0].lines, "function777|function777 ?:0:0");
+	file_cache_close(cache);
 }
 
 static void other_build_id_is_rejected(void **state)
@@ -2354,6 +2489,8 @@ int main(void)
 		cmocka_unit_test(debug_file_gives_symbols),
 		cmocka_unit_test(symbols_of_all_files_are_used),
 		cmocka_unit_test(names_are_demangled),
+		cmocka_unit_test(kept_symbols_give_the_same_names),
+		cmocka_unit_test(kept_symbols_are_those_of_a_key),
 		cmocka_unit_test(other_build_id_is_rejected),
 		cmocka_unit_test(worker_takes_the_candidate_with_the_build_id),
 		cmocka_unit_test(failing_workers_do_not_affect_others),
