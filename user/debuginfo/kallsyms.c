@@ -211,18 +211,69 @@ static int compare_entries(const void *a, const void *b, void *names)
 	return strcmp((char *)names + left->name, (char *)names + right->name);
 }
 
-static void sort_entries(struct kallsyms *kallsyms)
+/* Returns the number of entries at the start whose addresses ascend: in general the kernel's own.
+ */
+static size_t count_ascending(const struct entry *entries, size_t count)
+{
+	size_t ascending = 1;
+
+	while (ascending < count && entries[ascending].address >= entries[ascending - 1].address)
+		ascending++;
+	return ascending;
+}
+
+/* Moves `first` entries and those after them, each in the order of addresses, to `merged`. */
+static void merge_entries(const struct entry *entries, size_t first, size_t count,
+			  struct entry *merged)
+{
+	size_t left = 0, right = first;
+
+	while (left < first && right < count) {
+		const bool is_left = entries[left].address <= entries[right].address;
+
+		*merged++ = entries[is_left ? left++ : right++];
+	}
+	memcpy(merged, entries + left, (first - left) * sizeof(*entries));
+	memcpy(merged + (first - left), entries + right, (count - right) * sizeof(*entries));
+}
+
+/* Keeps the best entry of each address. */
+static void merge_aliases(struct kallsyms *kallsyms)
 {
 	struct entry *entries = kallsyms->entries, *kept = entries;
 
-	if (!entries)
-		return;
-	qsort_r(entries, kallsyms->count, sizeof(*entries), compare_entries, kallsyms->names);
 	for (size_t i = 1; i < kallsyms->count; i++) {
 		if (entries[i].address != kept->address)
 			*++kept = entries[i];
+		else if (compare_entries(&entries[i], kept, kallsyms->names) < 0)
+			*kept = entries[i];
 	}
 	kallsyms->count = (size_t)(kept - entries) + 1;
+}
+
+static void sort_entries(struct kallsyms *kallsyms)
+{
+	const size_t count = kallsyms->count;
+	struct entry *entries = kallsyms->entries, *merged = NULL;
+	size_t ascending;
+
+	if (!entries)
+		return;
+	ascending = count_ascending(entries, count);
+	if (ascending < count)
+		merged = calloc(count, sizeof(*merged));
+	/* Without memory, all are sorted in place. */
+	if (ascending < count && !merged)
+		ascending = 0;
+	qsort_r(entries + ascending, count - ascending, sizeof(*entries), compare_entries,
+		kallsyms->names);
+	if (merged) {
+		merge_entries(entries, ascending, count, merged);
+		free(entries);
+		kallsyms->entries = merged;
+		kallsyms->capacity = count;
+	}
+	merge_aliases(kallsyms);
 }
 
 /* Pads the names for kallsyms_pack(). */

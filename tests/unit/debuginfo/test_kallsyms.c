@@ -384,6 +384,42 @@ static void test_steps_for_symbols_of_modules(void **state)
 	kallsyms_free(kallsyms);
 }
 
+/* The order of the lines does not matter, whatever part of them ascends. */
+static void test_order_of_lines(void **state)
+{
+	static const char *const lines[] = {
+		"ffffffff81000000 t local\n",    "ffffffff81000000 T global\n",
+		"ffffffff81000000 W weak\n",     "ffffffff81000100 D data\n",
+		"ffffffff81000100 T beside\n",   "ffffffff81000200 T __pfx_f\n",
+		"ffffffff81000200 t f\n",        "ffffffff81000300 T b\n",
+		"ffffffff81000300 T a\n",        "ffffffffc0000000 t one\t[m]\n",
+		"ffffffffc0000000 T two\t[m]\n", "ffffffffc0000040 t three\t[m]\n",
+	};
+	const size_t count = sizeof(lines) / sizeof(lines[0]);
+	char text[1024];
+
+	(void)state;
+	for (size_t order = 0; order < count * count; order++) {
+		struct kallsyms *kallsyms;
+
+		/* A part is moved to the start, and every second time its order is reversed. */
+		*text = '\0';
+		for (size_t i = 0; i < count; i++) {
+			const size_t at = (i + order) % count;
+
+			strcat(text, lines[order / count % 2 ? count - 1 - at : at]);
+		}
+		kallsyms = parse(text);
+		assert_function(kallsyms, 0xffffffff81000001, "global", 0xffffffff81000000, NULL);
+		assert_function(kallsyms, 0xffffffff81000101, "beside", 0xffffffff81000100, NULL);
+		assert_function(kallsyms, 0xffffffff81000201, "f", 0xffffffff81000200, NULL);
+		assert_function(kallsyms, 0xffffffff81000301, "a", 0xffffffff81000300, NULL);
+		assert_function(kallsyms, 0xffffffffc0000001, "two", 0xffffffffc0000000, "m");
+		assert_function(kallsyms, 0xffffffffc0000041, "three", 0xffffffffc0000040, "m");
+		kallsyms_free(kallsyms);
+	}
+}
+
 #define PACKED_BYTES_MAX 1024u
 
 /* Copies the parts of a packed table. Returns their size. */
@@ -514,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_steps_for_names_of_modules),
 		cmocka_unit_test(test_build_ids_of_kernel_and_modules),
 		cmocka_unit_test(test_steps_for_symbols_of_modules),
+		cmocka_unit_test(test_order_of_lines),
 		cmocka_unit_test(test_packed_table_is_the_same),
 		cmocka_unit_test(test_damaged_packed_table),
 	};
