@@ -146,20 +146,22 @@ static void note_owner(const struct opener *opener, struct opened *opened, int f
 	*opener->owner = owner.uid;
 }
 
+static bool identify(const struct worker_job *job, uint32_t kind, int fd, struct file_key *key)
+{
+	if (kind != OPEN_BINARY)
+		return file_key_of(fd, key);
+	return job->identify && job->identify(job->arg, fd, key);
+}
+
 /* With an archive, a debug file may be from there: nothing proves what that has. */
 static void note_key(const struct opener *opener, struct opened *opened,
 		     const struct open_request *request, int fd)
 {
-	const struct worker_job *job = opener->job;
-	struct file_key *key = &opened->keys[opened->key_count];
-
-	if (opened->key_count == CACHE_KEY_FILES_MAX || opener->archive)
-		opened->has_unknown = true;
-	else if (request->kind == OPEN_BINARY ? !job->identify || !job->identify(job->arg, fd, key)
-					      : !file_key_of(fd, key))
-		opened->has_unknown = true;
-	else
+	if (opened->key_count < CACHE_KEY_FILES_MAX && !opener->archive &&
+	    identify(opener->job, request->kind, fd, &opened->keys[opened->key_count]))
 		opened->key_count++;
+	else
+		opened->has_unknown = true;
 }
 
 /* Kept symbols */
