@@ -38,6 +38,9 @@ static void print_push_metrics(const struct push_store_counts *counts,
 	print_metric(out, "services_merged_total", "counter",
 		     "Services that were a part of another one for the limits of a window.",
 		     pushed->services_merged);
+	print_metric(out, "clock_steps_total", "counter",
+		     "Times that the next window was to begin after the present time.",
+		     counts->went_back);
 	print_metric(out, "waiting", "gauge", "1 if the server did not accept what was tried last.",
 		     waits);
 	print_metric(out, "next_timestamp_seconds", "gauge",

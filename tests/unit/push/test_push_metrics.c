@@ -23,6 +23,7 @@ static int set_up(void **state)
 	state_of_push = (struct push_state){.next_us = INT64_C(1800000000999999)};
 	counts = (struct push_store_counts){
 		.windows = 7,
+		.went_back = 9,
 		.pushed = {.requests = 6,
 			   .samples = 5,
 			   .merged = 4,
@@ -64,6 +65,7 @@ static void values_are_those_of_the_counts(void **state)
 	expect_metric("stacks_merged_total", "4");
 	expect_metric("services_merged_total", "3");
 	expect_metric("refused_total", "2");
+	expect_metric("clock_steps_total", "9");
 	expect_metric("waiting", "0");
 	expect_metric("next_timestamp_seconds", "1800000000");
 	counts.windows = 8;
