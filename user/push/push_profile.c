@@ -198,7 +198,6 @@ static enum http_result push_service(struct http_client *client, const struct pu
 		counts->samples += (uint64_t)service->samples;
 		counts->merged += merged;
 	}
-	counts->refused += result == HTTP_REFUSED;
 	encoded_clear(&encoded);
 	profile_free(part);
 	return result;
@@ -214,7 +213,7 @@ static bool fails_again(struct push_counts *counts)
 	return counts->failures >= FAILURES_MAX && now - counts->failing_since_ns >= FAILING_NS;
 }
 
-/* Returns whether requests that fail to the end of a window are to blame, `first` of them. */
+/* Returns whether the only request that fails, behind `first` others of its window, is to blame. */
 static bool fails_alone(const struct push_counts *counts, size_t first)
 {
 	return first && now_ns(CLOCK_MONOTONIC) - counts->failing_since_ns >= FAILING_LONG_NS;
@@ -222,7 +221,8 @@ static bool fails_alone(const struct push_counts *counts, size_t first)
 
 /*
  * Pushes the service *next and sets *next to the one behind it. If the server fails, again and
- * again, it pushes those behind it until one is accepted, and the ones before it are refused.
+ * again, it pushes those behind it until one is accepted, and the ones before it are refused. A
+ * server that has lost what is behind it can still refuse requests: that does not prove it works.
  */
 static enum http_result push_next(struct http_client *client, const struct push_options *options,
 				  const struct profile *profile,
@@ -232,19 +232,24 @@ static enum http_result push_next(struct http_client *client, const struct push_
 	const size_t first = *next;
 	struct error reason, *into = error;
 	enum http_result result;
+	size_t failed = 0, refused;
 
 	do {
 		result = push_service(client, options, profile, division, (*next)++, counts, into);
-		if (result == HTTP_FAILED && into == error && !fails_again(counts))
+		if (result == HTTP_FAILED && !failed++ && !fails_again(counts))
 			return HTTP_UNAVAILABLE;
 		/* The message is that of the first one. */
 		into = &reason;
-	} while (result == HTTP_FAILED && *next < division->services.count);
-	if (result == HTTP_UNAVAILABLE || (result == HTTP_FAILED && !fails_alone(counts, first)))
+	} while (failed && (result == HTTP_FAILED || result == HTTP_REFUSED) &&
+		 *next < division->services.count);
+	if (result == HTTP_UNAVAILABLE)
+		return HTTP_UNAVAILABLE;
+	if (failed && result != HTTP_ACCEPTED && (failed > 1 || !fails_alone(counts, first)))
 		return HTTP_UNAVAILABLE;
 	counts->failures = 0;
-	counts->refused += *next - first - (result != HTTP_FAILED);
-	return *next - first > 1 || result == HTTP_FAILED ? HTTP_REFUSED : result;
+	refused = *next - first - (result == HTTP_ACCEPTED);
+	counts->refused += refused;
+	return refused ? HTTP_REFUSED : HTTP_ACCEPTED;
 }
 
 enum http_result push_profile(struct http_client *client, const struct push_options *options,
@@ -258,9 +263,6 @@ enum http_result push_profile(struct http_client *client, const struct push_opti
 		error_errno(error, ENOMEM, "can't divide a profile");
 		result = HTTP_UNAVAILABLE;
 	}
-	/* Once for each profile. */
-	if (!*done && result != HTTP_UNAVAILABLE)
-		counts->services_merged += division.merged;
 	while (result != HTTP_UNAVAILABLE && *done < division.services.count) {
 		size_t next = *done;
 		enum http_result one =
@@ -268,8 +270,12 @@ enum http_result push_profile(struct http_client *client, const struct push_opti
 
 		if (one != HTTP_ACCEPTED)
 			result = one;
-		if (one != HTTP_UNAVAILABLE)
-			*done = next;
+		if (one == HTTP_UNAVAILABLE)
+			break;
+		/* Once for each profile, however often it is tried. */
+		if (!*done)
+			counts->services_merged += division.merged;
+		*done = next;
 	}
 	service_division_clear(&division);
 	return result;

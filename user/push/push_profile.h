@@ -46,8 +46,9 @@ struct push_counts {
  * Pushes the services of a profile that come after the first *done ones, and counts *done up:
  * called again after HTTP_UNAVAILABLE, it goes on where it stopped. Services that the server
  * refuses are counted and left out; `error` has the last reason. So are those for which the server
- * has failed (HTTP_FAILED) several times, if it accepts other services: a service that the server
- * can't take, for whatever reason, does not hold up all. Returns HTTP_ACCEPTED if all were
+ * has failed (HTTP_FAILED) several times, if it accepts others behind them: a service that the
+ * server can't take, for whatever reason, does not hold up all. The only one that fails, behind
+ * others of its profile, is left out after ten minutes. Returns HTTP_ACCEPTED if all were
  * accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a message: also for a lack
  * of memory.
  */

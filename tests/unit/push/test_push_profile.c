@@ -284,6 +284,13 @@ static void services_are_limited(void **state)
 		example_sample(profile, &location, 1, 10 + i, name);
 	}
 	options.services_max = 3;
+	/* However often it is tried. */
+	answers[0] = answers[1] = HTTP_UNAVAILABLE;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(counts.services_merged, 0);
+	forget_requests();
+	answers[0] = answers[1] = HTTP_ACCEPTED;
 	assert_int_equal(push(profile), HTTP_ACCEPTED);
 	assert_int_equal(request_count, 3);
 	profile_free(expect_request(0, "p5", 15));
@@ -484,10 +491,87 @@ static void service_that_fails_does_not_stop_others(void **state)
 	fail_requests(profile, 4);
 	seconds += 60;
 	answers[4] = HTTP_FAILED;
-	answers[5] = HTTP_REFUSED;
+	answers[5] = HTTP_ACCEPTED;
 	assert_int_equal(push(profile), HTTP_REFUSED);
-	assert_int_equal(counts.refused, 3);
+	assert_int_equal(counts.refused, 2);
 	assert_int_equal(done, 2);
+	profile_free(profile);
+}
+
+/* The services p0, p1, ..., in this order. */
+static struct profile *profile_of_services(uint32_t count)
+{
+	struct profile *profile = empty_profile();
+	uint32_t location = example_location(profile, 0, 0x10, NULL, "f");
+
+	for (uint32_t i = 0; i < count; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "p%u", i);
+		example_sample(profile, &location, 1, 100 - i, name);
+	}
+	return profile;
+}
+
+/* A server without its storage refuses what it can't parse, and fails for all else. */
+static void refusal_does_not_prove_that_the_server_works(void **state)
+{
+	struct profile *profile = profile_of_services(3);
+
+	(void)state;
+	fail_requests(profile, 4);
+	for (size_t i = 0; i < 2; i++) {
+		seconds += 1000;
+		answers[request_count] = HTTP_FAILED;
+		answers[request_count + 1 + i] = HTTP_REFUSED;
+		answers[request_count + 2 - i] = HTTP_FAILED;
+		assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+		assert_int_equal(request_count, 4 + 3 * (i + 1));
+		assert_int_equal(done, 0);
+		assert_int_equal(counts.refused, 0);
+	}
+	/* All behind it are refused. */
+	answers[request_count] = HTTP_FAILED;
+	answers[request_count + 1] = answers[request_count + 2] = HTTP_REFUSED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(counts.refused, 0);
+	assert_int_equal(done, 0);
+	/* One is accepted behind one that is refused. */
+	forget_requests();
+	answers[0] = HTTP_FAILED;
+	answers[1] = HTTP_REFUSED;
+	answers[2] = HTTP_ACCEPTED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_string_equal(error.text, REASON " 1");
+	assert_int_equal(counts.refused, 2);
+	assert_int_equal(counts.requests, 1);
+	assert_int_equal(done, 3);
+	profile_free(profile);
+}
+
+/* An outage that begins in the middle of a window. */
+static void services_that_fail_together_are_waited_for(void **state)
+{
+	struct profile *profile = profile_of_services(3);
+
+	(void)state;
+	answers[1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(done, 1);
+	fail_requests(profile, 3);
+	seconds += 1000;
+	answers[request_count] = answers[request_count + 1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(done, 1);
+	assert_int_equal(counts.refused, 0);
+	/* The only one that fails, while the other one is refused for good. */
+	forget_requests();
+	answers[0] = HTTP_FAILED;
+	answers[1] = HTTP_REFUSED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(done, 3);
+	assert_int_equal(counts.refused, 2);
+	assert_int_equal(counts.requests, 1);
 	profile_free(profile);
 }
 
@@ -660,6 +744,8 @@ int main(void)
 		TEST(refused_service_is_left_out),
 		TEST(unavailable_server_gets_the_rest_later),
 		TEST(service_that_fails_does_not_stop_others),
+		TEST(refusal_does_not_prove_that_the_server_works),
+		TEST(services_that_fail_together_are_waited_for),
 		TEST(server_that_fails_for_all_is_waited_for),
 		TEST(last_service_that_fails_is_left_out_at_last),
 		TEST(requests_have_few_samples),
