@@ -37,6 +37,30 @@ static bool must_wait(struct store_push *push, const struct window_name *name)
 
 /* After the clock was ahead */
 
+/* Whether a window is an early one, or was merged with one since. */
+static bool is_early(const struct push_state *state, const struct window_name *name)
+{
+	for (size_t i = 0; i < state->early_count; i++) {
+		const struct window_name *early = &state->early[i];
+
+		if (early->start_us == name->start_us && early->seconds == name->seconds)
+			return true;
+		if (early->seconds < name->seconds && early->start_us >= name->start_us &&
+		    early->start_us < window_end(name))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a window was pushed, as far as the state says; without a list, all early ones were. */
+static bool was_pushed(const struct push_state *state, const struct window_name *name)
+{
+	if (name->start_us < state->next_us)
+		return true;
+	return name->start_us < state->ahead_us &&
+	       (!state->early_is_known || is_early(state, name));
+}
+
 /*
  * Lists the windows that were pushed, although they begin later than now: by then, others may have
  * come between them. Sets *last_us to the last start of another window; -1: there is none.
@@ -44,13 +68,13 @@ static bool must_wait(struct store_push *push, const struct window_name *name)
 static int list_early(struct push_state *state, const char *path, int64_t now_us, int64_t *last_us,
 		      struct error *error)
 {
+	struct window_name *early;
 	struct store store;
+	size_t count = 0;
 	int err = store_list(&store, path, error);
 
-	free(state->early);
-	state->early_count = 0;
-	state->early = err ? NULL : calloc(store.count + 1, sizeof(*state->early));
-	if (!err && !state->early)
+	early = err ? NULL : calloc(store.count + 1, sizeof(*early));
+	if (!err && !early)
 		err = error_errno(error, ENOMEM, "%s", path);
 	*last_us = -1;
 	for (size_t i = 0; i < store.count && !err; i++) {
@@ -58,22 +82,17 @@ static int list_early(struct push_state *state, const char *path, int64_t now_us
 
 		if (name->start_us <= now_us)
 			*last_us = name->start_us;
-		else if (name->start_us < state->ahead_us)
-			state->early[state->early_count++] = *name;
+		else if (was_pushed(state, name))
+			early[count++] = *name;
 	}
-	state->early_is_known = !err;
 	store_close(&store);
-	return err;
-}
-
-static bool is_early(const struct push_state *state, const struct window_name *name)
-{
-	for (size_t i = 0; i < state->early_count; i++) {
-		if (state->early[i].start_us == name->start_us &&
-		    state->early[i].seconds == name->seconds)
-			return true;
-	}
-	return false;
+	if (err)
+		return err;
+	free(state->early);
+	state->early = early;
+	state->early_count = count;
+	state->early_is_known = true;
+	return 0;
 }
 
 /*
@@ -84,12 +103,11 @@ static int go_back(struct store_push *push, const char *path, int64_t now_us)
 {
 	struct push_state *state = push->state;
 	int64_t last_us;
-	int err;
+	int err = list_early(state, path, now_us, &last_us, push->error);
 
-	state->ahead_us = MAX(state->ahead_us, state->next_us);
-	err = list_early(state, path, now_us, &last_us, push->error);
 	if (err)
 		return err;
+	state->ahead_us = MAX(state->ahead_us, state->next_us);
 	state->next_us = last_us + 1;
 	state->done = 0;
 	push->counts->went_back++;

@@ -272,7 +272,7 @@ static void windows_do_not_wait_for_a_clock_set_back(void **state)
 	assert_int_equal(calls, WINDOWS);
 }
 
-static void add_window(int64_t start_us)
+static void add_window_of(int64_t start_us, uint32_t seconds)
 {
 	static const struct store_limits limits = {UINT64_MAX, INT64_MAX / 4000000, {86400, 86400}};
 	struct profile *profile = example_profile();
@@ -280,9 +280,23 @@ static void add_window(int64_t start_us)
 
 	assert_int_equal(store_open(&store, store_path, &limits, &error), 0);
 	profile->time_ns = start_us * 1000;
-	assert_int_equal(store_add(&store, profile, 60, &error), 0);
+	assert_int_equal(store_add(&store, profile, seconds, &error), 0);
 	store_close(&store);
 	profile_free(profile);
+}
+
+static void add_window(int64_t start_us)
+{
+	add_window_of(start_us, 60);
+}
+
+static void remove_window(int64_t start_us)
+{
+	const struct window_name name = {start_us, 60};
+	char path[WINDOW_NAME_SIZE + 8] = "store/";
+
+	assert_true(window_name_format(&name, path + strlen(path)));
+	assert_int_equal(unlink(in_sandbox("%s", path)), 0);
 }
 
 /* Pushes one window, from then on. */
@@ -366,6 +380,62 @@ static void clock_that_was_far_ahead_does_not_stop_it(void **state)
 	assert_int_equal(counts.went_back, 2);
 }
 
+/* By the time that the early windows have come to, they may be parts of longer ones. */
+static void early_windows_that_were_merged_are_left_out(void **state)
+{
+	(void)state;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	assert_int_equal(calls, WINDOWS);
+	clock_us = START_US - 1440 * MINUTE_US;
+	expect_nothing();
+	assert_int_equal(counts.went_back, 1);
+	for (int i = 0; i < WINDOWS; i++)
+		remove_window(START_US + i * MINUTE_US);
+	/* With one that came between them. */
+	add_window_of(START_US + 30 * 1000000, 600);
+	clock_us = START_US + 60 * MINUTE_US;
+	expect_nothing();
+	assert_int_equal(counts.went_back, 1);
+}
+
+/* They end where the early ones begin. */
+static void merged_windows_before_early_ones_are_pushed(void **state)
+{
+	(void)state;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	clock_us = START_US - 1440 * MINUTE_US;
+	expect_nothing();
+	add_window_of(START_US - 10 * MINUTE_US, 600);
+	clock_us = START_US + MINUTE_US;
+	expect_pushed(START_US - 10 * MINUTE_US);
+	expect_nothing();
+}
+
+/* What was recorded, and not pushed, between two steps of the clock is no early window. */
+static void second_step_back_keeps_what_was_not_pushed(void **state)
+{
+	const int64_t day_us = 1440 * MINUTE_US;
+
+	(void)state;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	clock_us = START_US - 20 * day_us;
+	expect_nothing();
+	clock_us = START_US - 10 * day_us;
+	add_window(clock_us);
+	expect_pushed(clock_us);
+	add_window(START_US - 9 * day_us);
+	/* Before that is pushed. */
+	clock_us = START_US - 15 * day_us;
+	expect_pushed(START_US - 9 * day_us);
+	assert_int_equal(counts.went_back, 2);
+	expect_nothing();
+	add_window(clock_us);
+	expect_pushed(clock_us);
+	/* All of them have been pushed. */
+	clock_us = START_US + 60 * MINUTE_US;
+	expect_nothing();
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -377,6 +447,9 @@ int main(void)
 		TEST(windows_do_not_wait_for_a_clock_set_back),
 		TEST(clock_that_was_ahead_does_not_stop_it),
 		TEST(clock_that_was_far_ahead_does_not_stop_it),
+		TEST(early_windows_that_were_merged_are_left_out),
+		TEST(merged_windows_before_early_ones_are_pushed),
+		TEST(second_step_back_keeps_what_was_not_pushed),
 		TEST(unavailable_server_gets_the_rest_later),
 		TEST(services_alone_are_written),
 		TEST(refused_window_is_not_pushed_again),
