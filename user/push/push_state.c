@@ -9,13 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/atomic_file.h"
 #include "lib/error.h"
+#include "store/window_name.h"
 
 #define FIRST "next: "
-#define TEXT_SIZE 96u
+#define EARLY "early: "
+#define DIGITS_MAX 20 /* of a number of 64 bits */
+#define LINE_SIZE 96u /* at most, with the newline */
+#define TEXT_MAX ((size_t)16 << 20) /* far more than a store can have */
 #define LOCK_SUFFIX ".lock"
 
 /* The state file itself is replaced, so the lock is a file of its own. */
@@ -43,10 +48,27 @@ static bool parse_digits(const char **text, char end, uint64_t *number)
 		return false;
 	errno = 0;
 	*number = strtoull(*text, &stop, 10);
-	if (errno || *stop != end)
+	if (errno || *stop != end || stop - *text > DIGITS_MAX)
 		return false;
 	*text = stop + 1;
 	return true;
+}
+
+/* Parses the lines of early windows; `early` has room for those. */
+static bool parse_early(struct push_state *state, const char *text)
+{
+	uint64_t start, seconds;
+
+	while (!strncmp(text, EARLY, strlen(EARLY))) {
+		text += strlen(EARLY);
+		if (!parse_digits(&text, ' ', &start) || !parse_digits(&text, '\n', &seconds) ||
+		    start > WINDOW_START_MAX || !seconds || seconds > WINDOW_SECONDS_MAX)
+			return false;
+		state->early[state->early_count++] =
+			(struct window_name){(int64_t)start, (uint32_t)seconds};
+	}
+	state->early_is_known = state->early_count;
+	return !*text && (state->ahead_us || !state->early_count);
 }
 
 static bool parse(struct push_state *state, const char *text)
@@ -61,19 +83,61 @@ static bool parse(struct push_state *state, const char *text)
 		return false;
 	is_complete = parse_digits(&text, '\n', &done) ||
 		      (parse_digits(&text, ' ', &done) && parse_digits(&text, '\n', &ahead));
-	if (!is_complete || *text || next > INT64_MAX || done > SIZE_MAX || ahead > INT64_MAX)
+	if (!is_complete || next > INT64_MAX || done > SIZE_MAX || ahead > INT64_MAX)
 		return false;
 	state->next_us = (int64_t)next;
 	state->done = (size_t)done;
 	state->ahead_us = (int64_t)ahead;
-	return true;
+	return parse_early(state, text);
+}
+
+/*
+ * Reads a file of at most TEXT_MAX bytes as a string, which the caller frees. Returns 0 or a
+ * negative errno value, with *text NULL.
+ */
+static int read_text(int fd, char **text)
+{
+	struct stat status;
+	size_t size, used = 0;
+	ssize_t got;
+
+	*text = NULL;
+	if (fstat(fd, &status))
+		return -errno;
+	/* What has no size is read as empty. */
+	size = (size_t)status.st_size;
+	if (size > TEXT_MAX)
+		return -EFBIG;
+	*text = malloc(size + 1);
+	if (!*text)
+		return -ENOMEM;
+	do {
+		got = read(fd, *text + used, size - used);
+		if (got < 0) {
+			got = -errno;
+			free(*text);
+			*text = NULL;
+			return (int)got;
+		}
+		used += (size_t)got;
+	} while (got && used < size);
+	(*text)[used] = '\0';
+	return 0;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t count = 0;
+
+	for (; *text; text++)
+		count += *text == '\n';
+	return count;
 }
 
 static int read_state(struct push_state *state, int64_t now_us, struct error *error)
 {
-	char text[TEXT_SIZE] = "";
-	int fd = open(state->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	ssize_t got;
+	int fd = open(state->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), err;
+	char *text;
 
 	if (fd < 0 && errno == ENOENT) {
 		state->next_us = now_us;
@@ -81,14 +145,19 @@ static int read_state(struct push_state *state, int64_t now_us, struct error *er
 	}
 	if (fd < 0)
 		return error_errno(error, errno, "can't read %s", state->path);
-	got = read(fd, text, sizeof(text) - 1);
+	err = read_text(fd, &text);
 	close(fd);
-	if (got < 0)
-		return error_errno(error, errno, "can't read %s", state->path);
-	if (!parse(state, text))
-		return error_set(error, EBADMSG, "%s is not the state of a push: remove it",
-				 state->path);
-	return 0;
+	if (!err) {
+		state->early = calloc(count_lines(text) + 1, sizeof(*state->early));
+		err = state->early ? 0 : -ENOMEM;
+	}
+	if (err)
+		error_errno(error, -err, "can't read %s", state->path);
+	else if (!parse(state, text))
+		err = error_set(error, EBADMSG, "%s is not the state of a push: remove it",
+				state->path);
+	free(text);
+	return err;
 }
 
 int push_state_open(struct push_state *state, const char *path, int64_t now_us, struct error *error)
@@ -110,22 +179,43 @@ void push_state_close(struct push_state *state)
 	state->early_count = 0;
 }
 
+/* Formats the state as a string, which the caller frees. NULL: no memory. */
+static char *format_state(const struct push_state *state)
+{
+	const size_t count = state->ahead_us ? state->early_count : 0,
+		     size = (1 + count) * LINE_SIZE;
+	char *text = malloc(size);
+	size_t used;
+
+	if (!text)
+		return NULL;
+	used = (size_t)snprintf(text, size, FIRST "%" PRId64 " %zu", state->next_us, state->done);
+	if (state->ahead_us)
+		used += (size_t)snprintf(text + used, size - used, " %" PRId64, state->ahead_us);
+	used += (size_t)snprintf(text + used, size - used, "\n");
+	for (size_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, size - used,
+					 EARLY "%" PRId64 " %" PRIu32 "\n",
+					 state->early[i].start_us, state->early[i].seconds);
+	return text;
+}
+
 int push_state_write(const struct push_state *state, struct error *error)
 {
+	char *text = format_state(state);
 	struct atomic_file file;
-	char text[TEXT_SIZE];
-	int length, err = atomic_file_create(&file, state->path, error);
+	int err;
 
-	if (err)
-		return err;
-	length = snprintf(text, sizeof(text), FIRST "%" PRId64 " %zu", state->next_us, state->done);
-	if (state->ahead_us)
-		length += snprintf(text + length, sizeof(text) - (size_t)length, " %" PRId64,
-				   state->ahead_us);
-	text[length++] = '\n';
-	err = atomic_file_write(&file, text, (size_t)length, error);
-	if (!err)
-		return atomic_file_commit(&file, error);
-	atomic_file_discard(&file);
+	if (!text)
+		return error_errno(error, ENOMEM, "%s", state->path);
+	err = atomic_file_create(&file, state->path, error);
+	if (!err) {
+		err = atomic_file_write(&file, text, strlen(text), error);
+		if (!err)
+			err = atomic_file_commit(&file, error);
+		else
+			atomic_file_discard(&file);
+	}
+	free(text);
 	return err;
 }

@@ -2,8 +2,9 @@
 /*
  * Which windows of a store were pushed, in a file of its own: a line "next: US SERVICES". Windows
  * that start before US, a time in microseconds since 1970, were pushed; of the first window from US
- * on, so many services. After the clock was ahead, a third number follows: windows of a time before
- * this one that were there then were pushed, too.
+ * on, so many services. After the clock was ahead, a third number follows, and a line "early: US
+ * SECONDS" for each window (its start and its length) of a time before this number that was pushed,
+ * too. Without such lines, all are that were stored then.
  */
 #ifndef STACKBEAT_PUSH_PUSH_STATE_H
 #define STACKBEAT_PUSH_PUSH_STATE_H
@@ -22,7 +23,7 @@ struct push_state {
 	size_t done; /* services of that window */
 	int64_t ahead_us; /* the third number; 0: none */
 	int64_t wait_us; /* it has its delay up to this time; not in the file */
-	/* The windows before `ahead_us` that were pushed; not in the file. */
+	/* The windows before `ahead_us` that were pushed. */
 	struct window_name *early;
 	size_t early_count;
 	bool early_is_known;

@@ -107,7 +107,8 @@ static int go_back(struct store_push *push, const char *path, int64_t now_us)
 
 	if (err)
 		return err;
-	state->ahead_us = MAX(state->ahead_us, state->next_us);
+	/* Without any, there is nothing to be kept in mind. */
+	state->ahead_us = state->early_count ? MAX(state->ahead_us, state->next_us) : 0;
 	state->next_us = last_us + 1;
 	state->done = 0;
 	push->counts->went_back++;
@@ -191,7 +192,8 @@ enum http_result push_store(struct http_client *client, const struct push_option
 			  query.unreadable);
 	}
 	if ((state->next_us != before.next_us || state->done != before.done ||
-	     state->ahead_us != before.ahead_us) &&
+	     state->ahead_us != before.ahead_us ||
+	     state->early_is_known != before.early_is_known) &&
 	    push_state_write(state, &other)) {
 		*error = other;
 		push.result = HTTP_UNAVAILABLE;

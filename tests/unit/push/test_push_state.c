@@ -11,6 +11,7 @@
 
 #include "failing_malloc.h"
 #include "lib/error.h"
+#include "store/window_name.h"
 
 #define NOW INT64_C(1700000000000000)
 
@@ -141,6 +142,71 @@ static void third_number_is_optional(void **state)
 	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
 	assert_true(push.ahead_us == INT64_MAX);
 	assert_true(push.done == SIZE_MAX);
+	push_state_close(&push);
+}
+
+/* One line for each. */
+static void early_windows_are_kept(void **state)
+{
+	static const char text[] = "next: 1 2 9000000\n"
+				   "early: 5000000 60\n"
+				   "early: 253402300799999999 3600\n";
+	struct push_state push;
+	struct error error;
+
+	(void)state;
+	write_text(path, text);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_true(push.early_is_known);
+	assert_int_equal(push.early_count, 2);
+	assert_true(push.early[0].start_us == 5000000);
+	assert_int_equal(push.early[0].seconds, 60);
+	assert_true(push.early[1].start_us == WINDOW_START_MAX);
+	assert_int_equal(push.early[1].seconds, WINDOW_SECONDS_MAX);
+	write_text(path, "");
+	assert_int_equal(push_state_write(&push, &error), 0);
+	expect_text(text);
+	/* Without the number, they are of no use. */
+	push.ahead_us = 0;
+	assert_int_equal(push_state_write(&push, &error), 0);
+	expect_text("next: 1 2\n");
+	push_state_close(&push);
+	/* As it was written before there were such lines. */
+	write_text(path, "next: 1 2 3\n");
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	assert_false(push.early_is_known);
+	push_state_close(&push);
+}
+
+static void early_windows_have_limits(void **state)
+{
+	static const char *const lines[] = {
+		"early: 5 0\n",      "early: 5 3601\n", "early: 253402300800000000 60\n",
+		"early: 5\n",        "early: 5 60",     "early: 5 60 \n",
+		"early: 5 60\n\n",   "early: -5 60\n",  "early:\n",
+		"early: 5 60\nnext", "Early: 5 60\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char text[128];
+
+		snprintf(text, sizeof(text), "next: 1 2 3\n%s", lines[i]);
+		expect_refused(text, strlen(text));
+	}
+	expect_refused("next: 1 2\nearly: 5 60\n", 22);
+}
+
+static void file_that_is_too_large_is_not_read(void **state)
+{
+	struct push_state push;
+	struct error error = {0};
+
+	(void)state;
+	write_text(path, "next: 1 2\n");
+	assert_int_equal(truncate(path, (16 << 20) + 1), 0);
+	assert_int_equal(push_state_open(&push, path, NOW, &error), -EFBIG);
+	assert_non_null(strstr(error.text, path));
 	push_state_close(&push);
 }
 
@@ -327,6 +393,23 @@ static void lack_of_memory_is_an_error(void **state)
 	/* No other file is closed for the lock. */
 	push_state_close(&push);
 	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	/* Neither that of the text nor that of the early windows is there. */
+	write_text(path, "next: 1 2 3\nearly: 2 60\n");
+	for (unsigned long number = 2; number <= 3; number++) {
+		fail_malloc(number, true);
+		err = push_state_open(&push, path, NOW, &error);
+		fail_malloc(0, false);
+		assert_int_equal(err, -ENOMEM);
+		assert_non_null(strstr(error.text, path));
+		push_state_close(&push);
+	}
+	assert_int_equal(push_state_open(&push, path, NOW, &error), 0);
+	fail_malloc(1, true);
+	err = push_state_write(&push, &error);
+	fail_malloc(0, false);
+	assert_int_equal(err, -ENOMEM);
+	push_state_close(&push);
+	expect_text("next: 1 2 3\nearly: 2 60\n");
 }
 
 /* The state is written in place, to a device that is full. */
@@ -348,6 +431,9 @@ int main(void)
 		TEST(new_state_begins_now),
 		TEST(written_state_is_read),
 		TEST(third_number_is_optional),
+		TEST(early_windows_are_kept),
+		TEST(early_windows_have_limits),
+		TEST(file_that_is_too_large_is_not_read),
 		TEST(numbers_have_limits),
 		TEST(other_files_are_refused),
 		TEST(state_has_one_user),

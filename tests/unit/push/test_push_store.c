@@ -398,6 +398,20 @@ static void early_windows_that_were_merged_are_left_out(void **state)
 	assert_int_equal(counts.went_back, 1);
 }
 
+/* A process that starts when their time has come knows the early windows from the state. */
+static void early_windows_outlive_the_process(void **state)
+{
+	(void)state;
+	assert_int_equal(push_all(), HTTP_ACCEPTED);
+	clock_us = START_US - 1440 * MINUTE_US;
+	expect_nothing();
+	open_again();
+	clock_us = START_US + 60 * MINUTE_US;
+	expect_nothing();
+	add_window(START_US + MINUTE_US + 10 * 1000000);
+	expect_pushed(START_US + MINUTE_US + 10 * 1000000);
+}
+
 /* They end where the early ones begin. */
 static void merged_windows_before_early_ones_are_pushed(void **state)
 {
@@ -448,6 +462,7 @@ int main(void)
 		TEST(clock_that_was_ahead_does_not_stop_it),
 		TEST(clock_that_was_far_ahead_does_not_stop_it),
 		TEST(early_windows_that_were_merged_are_left_out),
+		TEST(early_windows_outlive_the_process),
 		TEST(merged_windows_before_early_ones_are_pushed),
 		TEST(second_step_back_keeps_what_was_not_pushed),
 		TEST(unavailable_server_gets_the_rest_later),
