@@ -23,6 +23,8 @@ struct store_push {
 	struct push_store_counts *counts;
 	enum http_result result;
 	struct error *error;
+	int64_t now_us;
+	int64_t past_us; /* the position behind the windows that are not of the future */
 	bool waits; /* the next window has its delay */
 };
 
@@ -95,6 +97,15 @@ static int list_early(struct push_state *state, const char *path, int64_t now_us
 	return 0;
 }
 
+/* Goes back to next_us, after the windows that were pushed from there on have been listed. */
+static void set_back(struct push_state *state, int64_t next_us)
+{
+	/* Without any, there is nothing to be kept in mind. */
+	state->ahead_us = state->early_count ? MAX(state->ahead_us, state->next_us) : 0;
+	state->next_us = next_us;
+	state->done = 0;
+}
+
 /*
  * Without this, nothing would be pushed until the time of the last window that was. What is stored
  * up to now counts as pushed; in the middle of it may be that in which the clock was set back.
@@ -107,12 +118,23 @@ static int go_back(struct store_push *push, const char *path, int64_t now_us)
 
 	if (err)
 		return err;
-	/* Without any, there is nothing to be kept in mind. */
-	state->ahead_us = state->early_count ? MAX(state->ahead_us, state->next_us) : 0;
-	state->next_us = last_us + 1;
-	state->done = 0;
+	set_back(state, last_us + 1);
 	push->counts->went_back++;
 	return 0;
+}
+
+/*
+ * Windows of the future are pushed when the clock goes back, and the server may stop that in the
+ * middle of them. What is stored until then has not been pushed, so it goes on before them.
+ */
+static int leave_future(struct store_push *push, const char *path, int64_t now_us, int64_t past_us)
+{
+	int64_t last_us;
+	int err = list_early(push->state, path, now_us, &last_us, push->error);
+
+	if (!err)
+		set_back(push->state, past_us);
+	return err;
 }
 
 /* Sets *until_us to the time before which windows are to be pushed. */
@@ -160,6 +182,8 @@ static int push_window(const struct profile *profile, const struct window_name *
 	/* Other windows start later. */
 	state->next_us++;
 	state->done = 0;
+	if (name->start_us <= push->now_us)
+		push->past_us = state->next_us;
 	return 0;
 }
 
@@ -170,7 +194,8 @@ enum http_result push_store(struct http_client *client, const struct push_option
 	const int64_t now_us = now_ns(CLOCK_REALTIME) / 1000, left_us = state->wait_us - now_us;
 	const struct push_state before = *state;
 	const uint64_t windows = counts->windows;
-	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED, error, false};
+	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED,
+				  error,  now_us,  0,     false};
 	struct store_query query;
 	struct error other;
 	int64_t until_us;
@@ -180,6 +205,7 @@ enum http_result push_store(struct http_client *client, const struct push_option
 		return HTTP_NONE;
 	if (note_clock(&push, path, now_us, &until_us))
 		return HTTP_UNAVAILABLE;
+	push.past_us = state->next_us;
 	/* If it was stopped by an answer, push_profile() has set the message. */
 	if (store_query(path, state->next_us, until_us, NULL, push_window, &push, &query, &other) <
 	    0) {
@@ -191,6 +217,9 @@ enum http_result push_store(struct http_client *client, const struct push_option
 		error_set(error, EBADMSG, "%s: windows that could not be read: %zu", path,
 			  query.unreadable);
 	}
+	if (state->next_us > now_us + AHEAD_US && push.past_us <= now_us + 1 &&
+	    leave_future(&push, path, now_us, push.past_us))
+		push.result = HTTP_UNAVAILABLE;
 	if ((state->next_us != before.next_us || state->done != before.done ||
 	     state->ahead_us != before.ahead_us ||
 	     state->early_is_known != before.early_is_known) &&
