@@ -1360,27 +1360,22 @@ static void advance_queries(struct http *http, int64_t now)
 	}
 }
 
-/* Stores slices up to `last` as a window. Returns whether it has. */
-static bool store_window(struct http *http, uint32_t last)
+/* Stores the next slices up to `last` as a window. What can't be stored is reported, and lost. */
+static void store_window(struct http *http, uint32_t last)
 {
 	struct query *query = &http->store;
 	struct profile_job_result *result = calloc(1, sizeof(*result));
 	struct error error;
-	bool is_stored = false;
 
 	query->first = http->stored + 1;
 	query->last = last;
 	collect_window(query);
-	if (result && query->slices) {
-		is_stored = !run_query(query, -1, result, &error);
-		if (!is_stored)
-			http->config->message(error.text);
-	}
+	if (result && query->slices && run_query(query, -1, result, &error))
+		http->config->message(error.text);
 	free(result);
 	clear_query(query);
 	http->stored = query->last;
 	http->again = false;
-	return is_stored;
 }
 
 /* The sampler has ended: stores the slices that are there. */
@@ -1405,8 +1400,8 @@ static void store_rest(struct http *http)
 	}
 	for (size_t i = 0; i < http->slices.count; i++)
 		last = MAX(last, http->slices.items[i].number);
-	while (http->stored < last && store_window(http, last))
-		;
+	while (http->stored < last)
+		store_window(http, last);
 }
 
 static void fail_all(struct http *http)

@@ -759,6 +759,22 @@ static void lost_rest_is_reported(void **state)
 	assert_string_equal((char *)shared->message, "the rest is lost");
 }
 
+/* The window after a step of the clock is stored even if the one before can't be. */
+static void failed_window_of_the_rest_is_not_the_last(void **state)
+{
+	(void)state;
+	start(true);
+	shared->rest_err = -EIO;
+	send_slice_of(1, REAL, 10 * SECOND);
+	send_slice_of(2, REAL + 3600 * SECOND, 10 * SECOND);
+	send_slice_of(3, REAL - 3600 * SECOND, 10 * SECOND);
+	turn();
+	end();
+	assert_int_equal(shared->calls, 3);
+	assert_int_equal(shared->slices, 1);
+	assert_true(shared->first_ns == REAL - 3600 * SECOND);
+}
+
 /* The job that runs at the end is awaited: its slices are not stored twice. */
 static void last_job_is_awaited(void **state)
 {
@@ -1032,6 +1048,7 @@ int main(void)
 		TEST(nothing_is_stored_without_a_rest),
 		TEST(nothing_is_stored_without_a_store),
 		TEST(lost_rest_is_reported),
+		TEST(failed_window_of_the_rest_is_not_the_last),
 		TEST(last_job_is_awaited),
 		TEST(failed_last_job_is_repeated),
 		TEST(counters_have_a_timeout),
