@@ -29,6 +29,7 @@ struct opened {
 	struct file_key keys[CACHE_KEY_FILES_MAX]; /* of all files */
 	size_t key_count;
 	bool has_unknown; /* a file without a key, or one more than there is room for */
+	bool has_kept; /* symbols of these files */
 };
 
 /* Returns the path if the worker may ask for files beside it, or NULL. */
@@ -202,7 +203,8 @@ static char *receive_bytes(int socket, size_t size)
 	return NULL;
 }
 
-static int keep_symbols(const struct opener *opener, const struct opened *opened, int socket,
+/* A worker that was taken over must not fill the disk: symbols of the same files are kept once. */
+static int keep_symbols(const struct opener *opener, struct opened *opened, int socket,
 			uint64_t size)
 {
 	const struct cache_key key = cache_key_of(opened);
@@ -210,19 +212,20 @@ static int keep_symbols(const struct opener *opener, const struct opened *opened
 	char *bytes;
 	int err;
 
-	if (!can_be_kept(opener, opened) || !size || size > KEPT_SYMBOLS_MAX ||
+	if (!can_be_kept(opener, opened) || opened->has_kept || !size || size > KEPT_SYMBOLS_MAX ||
 	    size % sizeof(uint64_t))
 		return -EINVAL;
 	bytes = receive_bytes(socket, size);
 	if (!bytes)
 		return -EPIPE;
+	opened->has_kept = true;
 	part = (struct iovec){bytes, size};
 	err = file_cache_store(opener->cache, &key, &part, 1);
 	free(bytes);
 	return err;
 }
 
-/* Returns false if the worker is gone. */
+/* Returns false if the worker is gone, or if its next message may be no request. */
 static bool handle_request(const struct opener *opener, struct opened *opened, int socket,
 			   struct open_request *request)
 {
@@ -245,6 +248,7 @@ static bool handle_request(const struct opener *opener, struct opened *opened, i
 	if (is_file) {
 		note_owner(opener, opened, fd);
 		note_key(opener, opened, request, fd);
+		opened->has_kept = false;
 	}
 	response.result = fd < 0 ? fd : 0;
 	if (request->kind == KEEP_SYMBOLS)
@@ -252,6 +256,10 @@ static bool handle_request(const struct opener *opener, struct opened *opened, i
 	err = send_fd(socket, &response, sizeof(response), fd);
 	if (fd >= 0)
 		close(fd);
+	/* What follows KEEP_SYMBOLS was not read. */
+	if (request->kind == KEEP_SYMBOLS &&
+	    (response.result == -EINVAL || response.result == -EPIPE))
+		return false;
 	return !err;
 }
 

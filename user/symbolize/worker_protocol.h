@@ -115,7 +115,10 @@ struct worker_progress {
  * is -ENOENT if nothing is, and KEEP_SYMBOLS may follow; -ENOTSUP if nothing can be.
  */
 #define OPEN_KEPT 101u
-/* Keeps `size` bytes, which follow in messages of up to KEEP_MESSAGE_MAX bytes; then the response.
+/*
+ * Keeps `size` bytes, which follow in messages of up to KEEP_MESSAGE_MAX bytes; then the response.
+ * Once for all files that the worker was given until now: if it is not accepted, or if bytes are
+ * missing, the response is the last one.
  */
 #define KEEP_SYMBOLS 102u
 #define KEEP_MESSAGE_MAX ((size_t)32 << 10)
