@@ -620,6 +620,8 @@ static void symbolize_file(struct worker_state *worker)
 		send_ranges(worker);
 	}
 	if (has_files) {
+		/* The disk of the cache may hang, and the worker is killed then. */
+		fflush(worker->out);
 		keep_symbols(worker);
 		debug_files_close(&worker->files);
 	}

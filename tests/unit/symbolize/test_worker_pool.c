@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -530,6 +531,44 @@ static void kept_symbols_give_the_same_names(void **state)
 	path = build_symbols(MANY_ADDRESSES, name_by_number);
 	expect_same_with_cache("kept-names", path, CODE + 16 * 777 + 1);
 	assert_string_equal(results[0].lines, "function777|function777 ?:0:0");
+}
+
+/* In openers: the disk of the cache hangs. */
+static bool cache_hangs;
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+	while (cache_hangs)
+		pause();
+	return syscall(SYS_writev, fd, parts, count);
+}
+
+/* The names are there before they are kept. */
+static void cache_that_hangs_costs_no_names(void **state)
+{
+	struct file_cache *cache = open_cache("hanging");
+	const uint64_t address = CODE + 16 * 777 + 1;
+	const struct worker_job job = {
+		.path = "p",
+		.build_id = "",
+		.addresses = &address,
+		.count = 1,
+		.open = open_path,
+		.identify = identify_by_inode,
+		.arg = (char *)build_symbols(MANY_ADDRESSES, name_by_number),
+	};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.options.cache = cache;
+	pool.timeout_s = 1;
+	key_inode = 1;
+	cache_hangs = true;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	cache_hangs = false;
+	assert_string_equal(results[0].problem, "has no symbols: reading hung for 1 s");
+	assert_string_equal(results[0].lines, "function777|function777 ?:0:0");
+	file_cache_close(cache);
 }
 
 static void name_by_forger(size_t index, char *text, size_t size)
@@ -2490,6 +2529,7 @@ int main(void)
 		cmocka_unit_test(symbols_of_all_files_are_used),
 		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(kept_symbols_give_the_same_names),
+		cmocka_unit_test(cache_that_hangs_costs_no_names),
 		cmocka_unit_test(kept_symbols_are_those_of_a_key),
 		cmocka_unit_test(other_build_id_is_rejected),
 		cmocka_unit_test(worker_takes_the_candidate_with_the_build_id),
