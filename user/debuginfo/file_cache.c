@@ -39,8 +39,8 @@
 #define USED_S 3600
 /* What a file takes on the disk is a multiple of it. */
 #define FILE_BLOCK 4096u
-/* This part of the limit may be exceeded by each process that stores entries. */
-#define UNCHECKED_PART 16u
+/* By this part of the limit, each of the many processes that store entries may exceed it. */
+#define UNCHECKED_PART 256u
 /* What is left after a removal, in parts of 8 of the limit. */
 #define KEPT_PARTS 7u
 
@@ -401,7 +401,8 @@ struct entry {
 struct entries {
 	struct entry *list;
 	size_t count, capacity;
-	uint64_t bytes, others; /* of all; of those that are not root's */
+	/* Of all, with those that are being written; of those that are not root's. */
+	uint64_t bytes, others;
 };
 
 static uint64_t bytes_on_disk(uint64_t size)
@@ -468,6 +469,8 @@ static int add_entry(struct file_cache *cache, struct entries *entries, const ch
 	if (!is_entry) {
 		if (time(NULL) - st.st_mtim.tv_sec >= TEMPORARY_S)
 			unlinkat(cache->directory, name, 0);
+		else
+			entries->bytes += bytes_on_disk((uint64_t)st.st_size);
 		return 0;
 	}
 	if (array_reserve(&entries->list, &entries->capacity, entries->count, 1, sizeof(*entry)))

@@ -95,6 +95,76 @@ static void all_files_decide(void **state)
 	file_cache_close(cache);
 }
 
+/* An entry of this size takes ENTRY_ON_DISK bytes with its header. */
+#define ENTRY_SIZE (32u << 10)
+#define ENTRY_ON_DISK (36u << 10)
+
+static void store_large(struct file_cache *cache, uint64_t inode)
+{
+	static const char bytes[ENTRY_SIZE];
+	const struct iovec part = {(void *)bytes, sizeof(bytes)};
+	struct file_key file;
+
+	set_file(&file, inode, 0);
+	assert_int_equal(file_cache_store(cache, &(struct cache_key){CACHE_FILE_SYMBOLS, &file, 1},
+					  &part, 1),
+			 0);
+}
+
+/* Returns what the entries of store_large() take on the disk. */
+static unsigned int bytes_of_large(struct file_cache *cache, uint64_t count)
+{
+	unsigned int bytes = 0;
+
+	for (uint64_t inode = 0; inode < count; inode++) {
+		struct file_key file;
+		int fd;
+
+		set_file(&file, inode, 0);
+		fd = file_cache_open_entry(cache,
+					   &(struct cache_key){CACHE_FILE_SYMBOLS, &file, 1});
+		if (fd < 0)
+			continue;
+		close(fd);
+		bytes += ENTRY_ON_DISK;
+	}
+	return bytes;
+}
+
+/* Each process counts what it stores itself, and there may be many. */
+static void many_processes_keep_the_limit(void **state)
+{
+	struct file_cache *caches[16];
+
+	(void)state;
+	for (unsigned int i = 0; i < 16; i++)
+		caches[i] = open_cache(1 << 20);
+	for (unsigned int i = 0; i < 32; i++)
+		store_large(caches[i % 16], i);
+	assert_in_range(bytes_of_large(caches[0], 32), 1 << 19, 1 << 20);
+	for (unsigned int i = 0; i < 16; i++)
+		file_cache_close(caches[i]);
+}
+
+/* Entries that are being written, or were left by a crash less than an hour ago, take their place.
+ */
+static void unfinished_entries_count_for_the_limit(void **state)
+{
+	const char *unfinished = in_sandbox("cache/new-0123456789abcdef");
+	struct file_cache *cache = open_cache(1 << 20);
+	const size_t size = 3 << 18;
+
+	(void)state;
+	write_text(unfinished, "");
+	assert_int_equal(chmod(unfinished, 0600), 0);
+	assert_int_equal(truncate(unfinished, (off_t)size), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		store_large(cache, i);
+	assert_int_equal(access(unfinished, F_OK), 0);
+	assert_in_range(bytes_of_large(cache, 20), ENTRY_ON_DISK, (1 << 20) - size);
+	file_cache_close(cache);
+}
+
 /* The half of root is for entries of which root owns all files. */
 static void any_owner_counts_for_the_limit(void **state)
 {
@@ -199,6 +269,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_files_decide),
+		TEST(many_processes_keep_the_limit),
+		TEST(unfinished_entries_count_for_the_limit),
 		TEST(any_owner_counts_for_the_limit),
 		TEST(mapped_entries_are_checked),
 		TEST(keys_of_files),

@@ -372,7 +372,7 @@ static void size_is_bounded(void **state)
 
 		store(cache, &key, 1000 + 50 * i);
 		assert_true(has(cache, &key, 1000 + 50 * i));
-		assert_in_range(bytes_in_use(), 1, LIMIT + LIMIT / 16 + 50000);
+		assert_in_range(bytes_in_use(), 1, LIMIT + LIMIT / 256 + 50000);
 	}
 	file_cache_close(cache);
 }
