@@ -74,7 +74,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 /* Those of one space: an array grows by mapping events, and does not see munmap(). */
 #define SB_UNWIND_SPACE_MAPS_MAX (2 * STACKBEAT_MAPPINGS_MAX)
 
-/* Those of one chunk of an array, which takes 2 KiB then. */
+/* Mappings of one chunk of an array, which takes 2 KiB then. */
 #define SB_UNWIND_CHUNK_MAPS 31u
 #endif
 

@@ -183,7 +183,7 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 	file->name = sb_path_name(files, &file->path);
 	file->unlinked = sb_path_is_unlinked(&file->path);
 	file->object = sb_unwind_object_get(files->unwind, inode);
-	/* Its mappings would be walked by frame pointers, as those of a file without a table. */
+	/* Its mappings would be walked by frame pointers, as if the file had no table. */
 	if (!file->object) {
 		sb_mapped_file_free(file);
 		return NULL;

@@ -475,7 +475,7 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_KERNEL_STACKS_DIFFERENT] +=
 		READ_ONCE(sampler->kernel_walks.different);
 	stats->count[STACKBEAT_S_FRAMES_BY_TABLES] += READ_ONCE(sampler->table_frames);
-	/* The cache is that of all programs of the CPU: misses show which of its rules others use. */
+	/* All programs of the CPU share the cache: misses show which of its rules others use. */
 	if (!sampler->session->restricted)
 		stats->count[STACKBEAT_S_UNWIND_RULE_MISSES] += READ_ONCE(sampler->rule_misses);
 	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->tick_time);

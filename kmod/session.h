@@ -34,8 +34,8 @@ void sb_session_put(struct sb_session *session);
 u32 sb_session_count(void);
 
 /*
- * Implements STACKBEAT_IOC_UNWIND_TABLE, for a session that is open. If there is no memory, that of
- * ended processes of all sessions is freed first.
+ * Implements STACKBEAT_IOC_UNWIND_TABLE, for a session that is open. If there is no memory,
+ * memory for ended processes of all sessions is freed first.
  */
 int sb_session_set_table(struct sb_session *session, const struct stackbeat_unwind_push *push);
 

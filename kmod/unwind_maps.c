@@ -208,7 +208,7 @@ static bool sb_unwind_spaces_reserve(struct sb_unwind_spaces *spaces,
 	return spaces->items + more <= SB_UNWIND_MAPS_MAX;
 }
 
-/* Allocates an empty array for a slot, with room for so many chunks. */
+/* Allocates an empty array for a slot, with room for `chunk_count` chunks. */
 static struct sb_unwind_maps *sb_unwind_maps_alloc_chunks(struct sb_unwind_spaces *spaces,
 							  struct sb_unwind_slot *slot, void *owner,
 							  u32 chunk_count)
@@ -239,7 +239,7 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces,
 	return maps;
 }
 
-/* Allocates an empty chunk of an array, with room for so many mappings. */
+/* Allocates an empty chunk of an array, with room for `count` mappings. */
 static struct sb_unwind_chunk *sb_unwind_chunk_alloc(const struct sb_unwind_maps *maps, u32 count)
 {
 	struct sb_unwind_chunk *chunk = kmalloc(struct_size(chunk, items, count), SB_GFP_WORKER);
@@ -279,7 +279,7 @@ static const struct sb_unwind_map *sb_unwind_chunk_add(struct sb_unwind_chunk *c
 	INIT_HLIST_NODE(&item->waiting);
 	if (item->object) {
 		sb_unwind_object_hold(item->object);
-		/* Read once: whoever sets a table later finds the mapping in the list. */
+		/* Read once: a session that sets the table later finds the mapping in the list. */
 		table = sb_unwind_object_table(item->object);
 		if (!table)
 			hash_add(chunk->spaces->waiting, &item->waiting,
@@ -366,7 +366,7 @@ static void sb_unwind_maps_set_generation(struct sb_unwind_maps *maps, u32 gener
 	smp_store_release(&maps->generation, generation);
 }
 
-/* Makes an array that of its slot. The caller drops the former one. */
+/* Puts an array in its slot. The caller drops the former array. */
 static void sb_unwind_maps_put_in_slot(struct sb_unwind_maps *maps, u64 id, u32 generation)
 {
 	maps->id = id;
@@ -416,7 +416,7 @@ struct sb_unwind_change {
 	u32 removed, added;	/* mappings of these, and of the new chunks */
 	u32 by_tables;		/* as in struct sb_unwind_maps, of the new chunks less of the old ones */
 	u32 each;		/* mappings of each new chunk; the last one has the rest */
-	u32 count, filled;	/* new chunks, and those of them that are full */
+	u32 count, filled;	/* new chunks, and how many of them are full */
 	struct sb_unwind_chunk *chunks[SB_UNWIND_CHANGE_CHUNKS];
 };
 
@@ -448,7 +448,7 @@ static bool sb_unwind_change_has_room(const struct sb_unwind_change *change,
 }
 
 /*
- * Selects the chunks to be replaced: those of the range, and neighbours of small ones. So two
+ * Selects the chunks to be replaced: the chunks of the range, and neighbours of small chunks. So two
  * neighbouring chunks have more than half of the mappings of a full one, however mappings go.
  */
 static void sb_unwind_change_select(struct sb_unwind_change *change,
@@ -586,7 +586,7 @@ static void sb_unwind_maps_copy_chunks(struct sb_unwind_maps *maps,
 
 	memcpy(maps->chunks, from->chunks, array_size(at, sizeof(maps->chunks[0])));
 	for (i = 0; i < change->count; i++, at++) {
-		/* The first one starts where the first one that is replaced does. */
+		/* The first new chunk starts where the first replaced chunk does. */
 		maps->chunks[at].start = i ? change->chunks[i]->items[0].start :
 				     from->chunk_count ? from->chunks[at].start : 0;
 		RCU_INIT_POINTER(maps->chunks[at].chunk, change->chunks[i]);

@@ -126,7 +126,7 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces,
 int sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map);
 /* Frees an array that was not published. */
 void sb_unwind_maps_discard(struct sb_unwind_maps *maps);
-/* Publishes an array as that of its slot, and frees the former one after a grace period. */
+/* Puts an array in its slot, and frees the former array after a grace period. */
 void sb_unwind_maps_publish(struct sb_unwind_maps *maps, u64 id, u32 generation);
 
 /*
@@ -147,7 +147,7 @@ void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
 /*
  * The table of an object, or that it has none, is known from now on: completes its mappings whose
  * ELF headers could not be read before, and what is derived from tables. The time depends on the number
- * of its mappings, not on that of all.
+ * of its mappings only.
  */
 void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_unwind_object *object);
 

@@ -25,7 +25,7 @@ struct sb_unwind_table sb_unwind_no_table;
 static struct sb_unwind_registry sb_unwind_shared;
 
 /*
- * Ids of tables: those of sessions with CAP_PERFMON have the lower half, so that what others set leaves
+ * Ids of tables: sessions with CAP_PERFMON have the lower half, so that what others set leaves
  * them ids.
  */
 static atomic_t sb_unwind_last_shared_id;

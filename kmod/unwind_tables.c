@@ -42,7 +42,7 @@ struct sb_cached_rule {
 
 #define SB_KIND_SHIFT 62
 
-/* The cache has sets of two rules: the one that was found last, and the one before. */
+/* The cache has sets of two rules: the rule that was found last comes first. */
 #define SB_CACHE_WAYS 2
 #define SB_CACHE_SETS 1024u
 /* The index of a set, in words of the cache: bits of the offset in the range. */
@@ -62,7 +62,7 @@ struct sb_walk_range {
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
-	struct sb_walk_range *next;	/* the one that was entered from here: looked at first */
+	struct sb_walk_range *next;	/* a walk went on there from here: looked at first */
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
 
@@ -72,7 +72,7 @@ struct sb_walk_space {
 	const struct sb_unwind_maps *maps;
 	struct sb_walk_range ranges[SB_RANGES];
 	struct sb_walk_range *first;	/* the range of the first frame of a walk: looked at first */
-	u32 next_range;	/* the one that a new range replaces, modulo SB_RANGES */
+	u32 next_range;	/* a new range replaces this one, modulo SB_RANGES */
 	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
 } ____cacheline_aligned;
 
@@ -82,7 +82,7 @@ struct sb_walk_space {
 /*
  * The variables of a fast loop: registers of the frame, and the output. A loop takes only steps that
  * need no further checks, and leaves each other step, including errors, to the careful path. `rip` is
- * the address by which the rule is found, plus 1: a return address, or that of the first frame + 1.
+ * the address by which the rule is found, plus 1: a return address, or rip of the first frame + 1.
  */
 struct sb_fast {
 	unsigned long rsp, rbp, rip;
@@ -98,7 +98,7 @@ struct sb_walk {
 	struct sb_walk_space spaces[SB_WALK_SPACES];	/* by serial */
 
 	struct sb_walk_space *space;
-	struct sb_walk_range *range;	/* that of the frame */
+	struct sb_walk_range *range;	/* of the frame */
 	struct sb_fast fast;	/* where sb_follow() has ended */
 
 	struct stackbeat_unwind_frame frame;
@@ -237,7 +237,7 @@ static __always_inline struct sb_fast sb_fast_begin(const struct sb_walk *walk)
 	};
 }
 
-/* `stepped`: the frame is the caller of the last one that was stored. */
+/* `stepped`: the frame is the caller of the last stored frame. */
 static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fast *fast,
 					bool stepped)
 {
@@ -330,7 +330,7 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	macro " 12\n" macro " 13\n" macro " 14\n"
 #define SB_EACH_OF_16(macro) SB_EACH_OF_15(macro) macro " 15\n"
 
-/* The variables of a fast loop that are those of its range. */
+/* The variables of a fast loop that its range decides. */
 struct sb_fast_range {
 	unsigned long minus_low;	/* -(low + 1): `rip` + this is an offset in the range */
 	unsigned long size;		/* of the return addresses */
@@ -492,7 +492,7 @@ static __always_inline bool sb_range_takes(const struct sb_walk_range *range, u6
 
 /*
  * The range of a return address, if a fast loop may enter it there from *from. The place of a range in
- * `ranges` is that of its first use, so that stacks of one program would cost more or less by chance.
+ * `ranges` follows from its first use, so that stacks of one program would cost more or less by chance.
  */
 static __always_inline struct sb_walk_range *
 sb_walk_next_range(struct sb_walk_space *space, struct sb_walk_range *from, u64 rip)
@@ -718,7 +718,7 @@ out:
 	return end;
 }
 
-/* Sets the range of the walk to that of an address, which is in none of its ranges. */
+/* Sets the range of the walk to the range of an address, which is in none of the known ranges. */
 enum sb_range_state {
 	SB_RANGE_FOUND,
 	SB_RANGE_MISSING,	/* its table is not known */
@@ -1058,7 +1058,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 			       SB_SHAPE_TABLE_FRAMES(count - 1);
 		}
 	}
-	/* Not that of an earlier walk, whose table may be freed: sb_unwind_goroutine() reads it. */
+	/* An earlier walk's range may have a freed table, which sb_unwind_goroutine() would read. */
 	walk->range = range;
 	/* A copy: `fast` stays in registers. */
 	walk->fast = fast;
@@ -1084,7 +1084,7 @@ u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 
 	if (!go)
 		return 0;
-	/* A program may have several runtimes: the outermost frames are of the one that runs the thread. */
+	/* A program may have several runtimes: the outermost frames show which of them runs the thread. */
 	if (table && table->view.go->curg)
 		go = table->view.go;
 	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))

@@ -17,7 +17,7 @@ import workloads
 
 FOR_EVER = 10 ** 8
 
-# Of files in directories, whose paths have at least so many bytes.
+# Files in directories, and the bytes that their paths have at least.
 FILES, PATH = 500, 3500
 
 

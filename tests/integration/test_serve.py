@@ -219,7 +219,7 @@ def windows_follow_the_clock():
     server = Server("-F", 49, "--window", 5, "--store-days", 1)
 
     def windows(since, until=None):
-        """Those of the time until now, and no later one."""
+        """The windows of the time until now, and no later window."""
         return json.loads(server.get(f"/api/windows?from={since - 10:.6f}&until={until or time.time():.6f}")[1])
 
     def samples():

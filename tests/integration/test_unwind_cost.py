@@ -102,8 +102,8 @@ Events = namedtuple("Events", "instructions by_tables")
 def measure_events(mode, mappings, plain=0, rate=100, least=50, sessions=1):
     """The worker's instructions a mapping event, and the fraction of samples by tables meanwhile.
 
-    The process has so many executable mappings, and others, and makes `rate` events a second; `least` are counted.
-    There are so many sessions, of which one is measured.
+    The process has executable mappings, and others, and makes `rate` events a second; `least` are counted.
+    One of the sessions is measured.
     """
     process = start(*workload("frameless", mode, 8, 1 << 60, mappings, plain, 1_000_000 // rate))
     maps = Path(f"/proc/{process.pid}/maps")

@@ -531,7 +531,7 @@ def table_is_not_that_of_another_file_on_the_same_device():
                                                   capture_output=True).returncode, "the end of the mount")
             run("losetup", "-d", device)
     check_equal(len(set(files.values())), 1, f"number of identities in {files}")
-    # The table stays with its image, if the kernel tells images apart. Another recording may be one of another image.
+    # The table stays with its image, if the kernel tells images apart. Another recording may have another image.
     check_equal(flags, [0, S.FILE_UNWIND_TABLE if has_sequence else 0, 0],
                 "flags of the first image, again, and of the second one")
 

@@ -191,7 +191,7 @@ static int set_maker(struct file_cache *cache, const char *maker, struct error *
 	return 0;
 }
 
-/* Root's caches of other users, as that of debuginfod, have the same parent. */
+/* Other caches of root, such as debuginfod's, have the same parent. */
 static void create_parents(const char *path)
 {
 	const mode_t mode = geteuid() ? 0700 : 0755;
@@ -575,7 +575,7 @@ static void bound(struct file_cache *cache, struct entries *entries)
 		remove_oldest(cache, entries, false, max / 8 * KEPT_PARTS);
 }
 
-/* Looks at all files after the first one that was stored, and from time to time. */
+/* Looks at all files after the first store, and from time to time. */
 static void check_limit(struct file_cache *cache, uint64_t stored)
 {
 	struct entries entries = {0};

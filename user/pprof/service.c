@@ -231,7 +231,7 @@ static int name_samples(struct service_division *division, const struct services
 			err = -ENOMEM;
 	}
 	for (size_t i = 0; i < profile->samples.count && !err; i++) {
-		/* The services are not sorted: their numbers are those of their names. */
+		/* The services are not sorted: each has the number of its name. */
 		uint32_t service = string_table_find(&all->names, service_of(profile, i));
 		const char *name = division->strings.items[joined[service]];
 

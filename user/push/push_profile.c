@@ -24,7 +24,7 @@
 /* So often and so long, a request is tried again before others are tried. */
 #define FAILURES_MAX 5u
 #define FAILING_NS (60 * NS_PER_SECOND)
-/* Without another request that could be tried, those of the same window that were accepted count.
+/* Without another request to try: accepted requests of the same window show that the server works.
  */
 #define FAILING_LONG_NS (600 * NS_PER_SECOND)
 /* Halved until the profile is small enough. */
@@ -238,7 +238,7 @@ static enum http_result push_next(struct http_client *client, const struct push_
 		result = push_service(client, options, profile, division, (*next)++, counts, into);
 		if (result == HTTP_FAILED && !failed++ && !fails_again(counts))
 			return HTTP_UNAVAILABLE;
-		/* The message is that of the first one. */
+		/* The message is about the first service. */
 		into = &reason;
 	} while (failed && (result == HTTP_FAILED || result == HTTP_REFUSED) &&
 		 *next < division->services.count);

@@ -47,10 +47,10 @@ struct push_counts {
  * called again after HTTP_UNAVAILABLE, it goes on where it stopped. Services that the server
  * refuses are counted and left out; `error` has the last reason. So are those for which the server
  * has failed (HTTP_FAILED) several times, if it accepts others behind them: a service that the
- * server can't take, for whatever reason, does not hold up all. The only one that fails, behind
- * others of its profile, is left out after ten minutes. Returns HTTP_ACCEPTED if all were
- * accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a message: also for a lack
- * of memory.
+ * server can't take, for whatever reason, does not hold up all. If no other
+ * one fails, a service behind others of its profile is left out after ten minutes. Returns
+ * HTTP_ACCEPTED if all were accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a
+ * message: also for a lack of memory.
  */
 enum http_result push_profile(struct http_client *client, const struct push_options *options,
 			      const struct profile *profile, size_t *done,

@@ -2,9 +2,10 @@
 /*
  * Which windows of a store were pushed, in a file of its own: a line "next: US SERVICES". Windows
  * that start before US, a time in microseconds since 1970, were pushed; of the first window from US
- * on, so many services. After the clock was ahead, a third number follows, and a line "early: US
+ * on, SERVICES services. After the clock was ahead, a third number follows, and a line "early: US
  * SECONDS" for each window (its start and its length) of a time before this number that was pushed,
- * too. Without such lines, all are that were stored then.
+ * too. Without such lines, all windows that were stored then
+ * are taken for early ones.
  */
 #ifndef STACKBEAT_PUSH_PUSH_STATE_H
 #define STACKBEAT_PUSH_PUSH_STATE_H

@@ -109,9 +109,9 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 /*
  * Moves all samples since the last call (or the start) to `window`, which the caller frees with
  * window_clear(), and sets `recording` to the times and counters of that period: the sums over all
- * windows with samples are those of the whole recording. The start is that by the wall clock as it
- * is set now, so that it may follow a step of it. Sampling goes on meanwhile, and nothing is lost
- * or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
+ * windows with samples are the sums of the whole recording. The start is given by the wall clock as
+ * it is set now, so that it may follow a step of it. Sampling goes on meanwhile, and nothing is
+ * lost or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
  * negative errno value: then all samples stay for the next call, and `window` is empty.
  */
 int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,

@@ -213,7 +213,7 @@ static bool forget_in_set(struct entry set[WAYS])
 void sample_cache_forget(struct sample_cache *cache)
 {
 	for (size_t i = 0; i < SETS / 64; i++) {
-		/* Mostly, few sets are used: those of processes that run. */
+		/* Mostly, few sets are used: processes that run have them. */
 		for (uint64_t left = cache->used[i]; left; left &= left - 1) {
 			unsigned int bit = (unsigned int)__builtin_ctzll(left);
 

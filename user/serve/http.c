@@ -30,7 +30,7 @@
 
 #define CONNECTIONS_MAX 256u
 #define QUERIES_MAX 64u /* that wait, or have a job */
-#define JOBS_MAX 6u /* at a time, beside that of the store */
+#define JOBS_MAX 6u /* at a time, beside the job of the store */
 /* Places that are kept from requests for profiles, and as many from requests over TCP. */
 #define QUERIES_KEPT 8u
 #define JOBS_KEPT 1u
@@ -1466,7 +1466,7 @@ int http_run(const struct http_config *config, struct error *error)
 	if (!http)
 		return error_errno(error, ENOMEM, "can't serve");
 	http->config = config;
-	/* One that was cut has no end. */
+	/* A name that was cut has no end. */
 	if (gethostname(http->host_name, sizeof(http->host_name) - 1))
 		http->host_name[0] = '\0';
 	http->next_id = first_id(http);

@@ -34,7 +34,7 @@ size_t slices_find(const struct slices *slices, uint32_t first, uint32_t last,
 		   struct slice_file **found);
 
 /*
- * Returns the last slice, up to `last`, before a time that is not that of the next one: the clock
+ * Returns the last slice, up to `last`, after which the next one does not follow at once: the clock
  * was set, or the machine was suspended. The slices begin with `first`; without any, returns
  * `last`.
  */

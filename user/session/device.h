@@ -39,10 +39,10 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
  * device_drain_metadata() then passes the metadata records to `handler`. These include all metadata
  * of the samples below the recorded heads, if device_pending() returned false at some time between
  * the snapshot and this call. device_drain() then passes the samples below the recorded heads to
- * `fast_path` and `fn` (see ring_decode.h). They stay valid until device_release() releases the
- * room of those that were handled, which is called after each device_drain(). Both drains return 0
- * or a negative errno value: device_drain() that of the first ring with an error, after it has
- * drained the others.
+ * `fast_path` and `fn` (see ring_decode.h). They stay valid until device_release(), which is
+ * called after each device_drain(), releases the room of the handled samples. Both drains return 0
+ * or a negative errno value: device_drain() has drained the other rings then, and returns the first
+ * error.
  */
 void device_snapshot_heads(struct device *device);
 bool device_pending(const struct device *device);

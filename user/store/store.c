@@ -561,9 +561,9 @@ static bool has_start(const struct store *store, const struct window_name *name,
 }
 
 /*
- * A name must be new, and not that of a merged window or of one of its sources: after the clock was
- * set back, a window may begin when another one did. But `again`, it is that of the window from
- * `start_ns` on, if there is one.
+ * A name must be new: no merged window and none of its sources has it. After the clock was set
+ * back, a window may begin when another one did. But `again`, the window from `start_ns` on gives
+ * its name, if there is one.
  */
 static void choose_name(const struct store *store, struct window_name *name, bool again,
 			int64_t start_ns)

@@ -136,11 +136,11 @@ void store_leave_last(struct store *store);
 /*
  * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. No
  * clock that is wrong can empty the store: for their age, at most two windows are removed since
- * store_open(), and those of the last quarter of that age stay, of which a pause of more than a
- * 14th counts as that long. For their size, windows that begin an hour later than now are removed
- * first, and that which was written since store_open() is not. A process that keeps reading the
- * list of the windows delays a merge. Returns 1 if it has merged, so that there may be more to do;
- * 0; or a negative errno value.
+ * store_open(), and the windows of the last quarter of that age stay, of which a pause of more than
+ * a 14th counts as that long. For their size, windows that begin an hour later than now are removed
+ * first, and the window that was written since store_open() is not. A process that keeps reading
+ * the list of the windows delays a merge. Returns 1 if it has merged, so that there may be more to
+ * do; 0; or a negative errno value.
  */
 int store_maintain(struct store *store, int64_t now_us, struct error *error);
 

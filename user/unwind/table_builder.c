@@ -674,7 +674,7 @@ static void keep_run(struct runs *runs, struct stackbeat_unwind_run run)
 /*
  * Finds the longest runs. Rows of other rules are part of a run if no call ends in them: no address
  * before a return address is there. Other kinds of rows are found by addresses that no call has
- * pushed, such as that of a signal's return trampoline, and what is between functions is not known
+ * pushed, such as a signal's return trampoline, and what is between functions is not known
  * to be code.
  */
 static void find_runs(const struct table_builder *builder, const struct rows *rows, uint64_t start,

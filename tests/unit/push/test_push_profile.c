@@ -536,7 +536,7 @@ static void refusal_does_not_prove_that_the_server_works(void **state)
 	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
 	assert_int_equal(counts.refused, 0);
 	assert_int_equal(done, 0);
-	/* One is accepted behind one that is refused. */
+	/* A service is accepted behind a refused one. */
 	forget_requests();
 	answers[0] = HTTP_FAILED;
 	answers[1] = HTTP_REFUSED;
@@ -564,7 +564,7 @@ static void services_that_fail_together_are_waited_for(void **state)
 	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
 	assert_int_equal(done, 1);
 	assert_int_equal(counts.refused, 0);
-	/* The only one that fails, while the other one is refused for good. */
+	/* Only this service fails, while the other is refused for good. */
 	forget_requests();
 	answers[0] = HTTP_FAILED;
 	answers[1] = HTTP_REFUSED;

@@ -393,7 +393,7 @@ static void lack_of_memory_is_an_error(void **state)
 	/* No other file is closed for the lock. */
 	push_state_close(&push);
 	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
-	/* Neither that of the text nor that of the early windows is there. */
+	/* Neither the text nor the early windows are there. */
 	write_text(path, "next: 1 2 3\nearly: 2 60\n");
 	for (unsigned long number = 2; number <= 3; number++) {
 		fail_malloc(number, true);

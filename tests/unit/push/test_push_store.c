@@ -363,7 +363,7 @@ static void clock_that_was_ahead_does_not_stop_it(void **state)
 	assert_int_equal(push.ahead_us, 0);
 }
 
-/* Those of the future that were not pushed are pushed at once, too. */
+/* Windows of the future that were not pushed are pushed at once, too. */
 static void clock_that_was_far_ahead_does_not_stop_it(void **state)
 {
 	(void)state;
@@ -392,7 +392,7 @@ static void early_windows_that_were_merged_are_left_out(void **state)
 	assert_int_equal(counts.went_back, 1);
 	for (int i = 0; i < WINDOWS; i++)
 		remove_window(START_US + i * MINUTE_US);
-	/* With one that came between them. */
+	/* With a window that came between them. */
 	add_window_of(START_US + 30 * 1000000, 600);
 	clock_us = START_US + 60 * MINUTE_US;
 	expect_nothing();

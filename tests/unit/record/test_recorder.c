@@ -46,7 +46,7 @@ static struct {
 	bool has_failed;
 } sums;
 
-/* ns; all 0: the clocks are those of this machine. */
+/* ns; all 0: the clocks of this machine are read. */
 static struct {
 	int64_t passed, suspended, set;
 } clocks;

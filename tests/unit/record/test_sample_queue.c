@@ -251,7 +251,7 @@ static void known_frames_wait_in_a_new_address_space(void **state)
 	assert_int_equal(sums.unknown, 0);
 }
 
-/* Those of earlier drains were copied; those of this one, with their stacks, are not. */
+/* Samples of earlier drains were copied; samples of this drain, with their stacks, are not. */
 static void samples_wait_in_the_ring_and_in_the_queue(void **state)
 {
 	struct fixture *fixture = *state;

@@ -44,7 +44,7 @@ static rlim_t data_size(void)
 	return found == 1 ? (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static long fake_cpus, fake_gib; /* 0: those of this machine */
+static long fake_cpus, fake_gib; /* 0: as this machine has */
 
 long sysconf(int name)
 {

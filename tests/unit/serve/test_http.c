@@ -579,7 +579,7 @@ static void metrics_are_those_of_the_sampler(void **state)
 	expect_end(0);
 }
 
-/* Those of before would be taken for those of now. */
+/* Earlier counters would be taken for present ones. */
 static void counters_that_fail_are_no_metrics(void **state)
 {
 	struct reply counters = {.type = REPLY_COUNTERS, .err = -EIO, .error = "no counters"};

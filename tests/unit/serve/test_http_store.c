@@ -501,7 +501,7 @@ static void jobs_know_damaged_windows(void **state)
 	end_window(2);
 	expect_ask(ASK_STORED);
 	assert_int_equal(shared->damaged, 2);
-	/* One that does not come to its end says nothing. */
+	/* A job that does not come to its end says nothing. */
 	shared->result.damaged.count = 0;
 	shared->result.done = false;
 	shared->result.store.written = 0;

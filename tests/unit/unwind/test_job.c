@@ -409,7 +409,7 @@ static void calls_without_frame_pointer_end_a_run(void **state)
 		{"ret", 1},
 		{"jmp *%rax", 1},
 		{"push (%rax); pop %rcx; mov $-1,%eax", 1},
-		/* The end of what would be a call is that of the next function. */
+		/* What would be a call ends in the next function. */
 		{".byte 0xe8, 0", 1},
 		{"call start", 2},
 		{"call *%rax", 2},

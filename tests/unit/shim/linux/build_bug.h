@@ -6,7 +6,7 @@
 
 #define BUILD_BUG_ON(condition) _Static_assert(!(condition), #condition)
 
-/* That of assert.h has a message. */
+/* static_assert of assert.h has a message. */
 #undef static_assert
 #define static_assert(condition) _Static_assert(condition, #condition)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Allocations of kmod code: those of a test, which may fail. */
+/* Allocations of kmod code go to the test, and may fail. */
 #ifndef SHIM_LINUX_SLAB_H
 #define SHIM_LINUX_SLAB_H
 
