@@ -794,7 +794,7 @@ static void test_stopped_server_finds_no_hang(void **state)
 /* The status is there although the worker lives; the server goes on when it dies. */
 static void test_status_comes_before_a_late_death(void **state)
 {
-	static const int64_t limits[][2] = {{NO_LIMIT_NS, STEP_NS}, {STEP_NS, NO_LIMIT_NS}};
+	static const int64_t limits[][2] = {{NO_LIMIT_NS, STEP_NS}, {STEP_NS / 2, NO_LIMIT_NS}};
 	struct steps steps;
 	char byte = BYTE_COMPUTE;
 	int status;
@@ -804,10 +804,11 @@ static void test_status_comes_before_a_late_death(void **state)
 		kill_is_ignored = true;
 		start_steps(&steps);
 		kill_is_ignored = false;
+		/* No part of a step may come before the limit. */
+		limit_worker(&steps.server, steps.lifeline, limits[i][0], limits[i][1]);
 		/* It hangs, or uses up the time in one step. */
 		if (i)
 			assert_int_equal(write(steps.in[1], &byte, 1), 1);
-		sandbox_worker_limit(steps.lifeline, limits[i][0], limits[i][1]);
 		status = wait_for_exit(steps.lifeline);
 		assert_true(i ? sandbox_status_is_cpu_limit(status)
 			      : sandbox_status_is_hang(status));
