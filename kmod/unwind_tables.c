@@ -62,6 +62,7 @@ struct sb_walk_range {
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
+	const struct stackbeat_unwind_go *go;	/* of the table, if it has goroutines; else NULL */
 	struct sb_walk_range *next;	/* a walk went on there from here: looked at first */
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
@@ -773,7 +774,7 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	/* A return address at the end of the range may be a trampoline behind it. */
 	range->returns = range->size - 1;
 	if (table->view.go->curg)
-		space->go = table->view.go;
+		range->go = space->go = table->view.go;
 	walk->range = range;
 	return SB_RANGE_FOUND;
 }
@@ -1079,14 +1080,11 @@ static noinline u32 sb_goroutine_read_slowly(u32 wanted, u64 *words,
 u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 {
 	struct sb_walk *walk = this_cpu_read(sb_walks);
-	const struct sb_unwind_table *table = walk->range->table;
-	const struct stackbeat_unwind_go *go = walk->space->go;
+	/* A program may have several runtimes: the outermost frames show which of them runs the thread. */
+	const struct stackbeat_unwind_go *go = walk->range->go ?: walk->space->go;
 
 	if (!go)
 		return 0;
-	/* A program may have several runtimes: the outermost frames show which of them runs the thread. */
-	if (table && table->view.go->curg)
-		go = table->view.go;
 	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))
 		return sb_goroutine_read_slowly(wanted, words, go);
 	return sb_goroutine_read(wanted, words, go, rdfsbase());
