@@ -5,8 +5,8 @@
  * tables for each frame, which takes ten times as long.
  *
  * A rule is learnt by letting the unwinder take one step on a stack of known words. So the stacks
- * are the unwinder's: what has no rule (registers of an exception, other stacks than that of the
- * task, code that is neither the kernel's nor a module's, replaced return addresses) is unwound by
+ * are the unwinder's: what has no rule (registers of an exception, stacks other than the task's,
+ * code that is neither the kernel's nor a module's, replaced return addresses) is unwound by
  * the unwinder. One stack in some (the module parameter kernel_stack_check) is unwound by both; if
  * they ever differ, no stack is unwound by rules from then on.
  */

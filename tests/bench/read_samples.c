@@ -45,7 +45,7 @@ struct reader {
 	struct sample_queue *queue;
 	struct window window;
 	uint64_t file_ids[FILES];
-	uint32_t process; /* the one that runs */
+	uint32_t process; /* that runs now */
 };
 
 static uint64_t next_random(void)

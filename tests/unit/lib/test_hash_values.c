@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Strings have SipHash-1-3: the values are those of CPython 3.11 with PYTHONHASHSEED=7. Those of
- * numbers were computed in Python, with the words of their key by the same hash().
+ * CPython 3.11 with PYTHONHASHSEED=7 computed the values of strings, which have SipHash-1-3. The
+ * values of numbers were computed in Python, with the words of their key by the same hash().
  */
 #include "unit.h"
 

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "http_server.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
@@ -47,18 +48,6 @@ int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 	if (resource == RLIMIT_DATA)
 		return 0;
 	return prlimit(0, resource, limit, NULL);
-}
-
-static int listen_on(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	strcpy(address.sun_path, path);
-	unlink(path); /* of a server before */
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, SOMAXCONN), 0);
-	return fd;
 }
 
 static void show_message(const char *text)

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "http_server.h"
 #include "lib/error.h"
 #include "sampler_stub.h"
 #include "sandbox.h"
@@ -104,17 +105,6 @@ int store_slices(const struct store_config *store, const struct slice_file *slic
 }
 
 /* The server */
-
-static int listen_on(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	strcpy(address.sun_path, path);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, SOMAXCONN), 0);
-	return fd;
-}
 
 static void show_message(const char *text)
 {

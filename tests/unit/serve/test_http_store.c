@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http_server.h"
 #include "lib/error.h"
 #include "sampler_stub.h"
 #include "sandbox.h"
@@ -252,12 +253,8 @@ static void turn(void)
 
 static void start(bool with_store)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int ends[2], fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int ends[2], fd = listen_on(in_sandbox("http"));
 
-	strcpy(address.sun_path, in_sandbox("http"));
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, SOMAXCONN), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	config.listeners[0].socket = fd;
 	config.listener_count = 1;
@@ -266,12 +263,8 @@ static void start(bool with_store)
 	server = fork();
 	assert_true(server >= 0);
 	if (!server) {
-		struct error error;
-
 		close(ends[0]);
-		/* cmocka's handler would go on with other tests. */
-		signal(SIGSEGV, SIG_DFL);
-		_exit(http_run(&config, &error) ? 1 : 0);
+		serve_and_exit(&config);
 	}
 	close(ends[1]);
 	close(fd);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http_server.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -183,26 +184,17 @@ static void keep_message(const char *text)
 
 static void start(void)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int ends[2], fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int ends[2], fd = listen_on(in_sandbox("http"));
 
-	strcpy(address.sun_path, in_sandbox("http"));
-	unlink(address.sun_path);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, SOMAXCONN), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	config.listeners[0].socket = fd;
 	config.socket = ends[1];
 	shared->server = fork();
 	assert_true(shared->server >= 0);
 	if (!shared->server) {
-		struct error error;
-
 		shared->server = getpid();
 		close(ends[0]);
-		/* cmocka's handler would go on with other tests. */
-		signal(SIGSEGV, SIG_DFL);
-		_exit(http_run(&config, &error) ? 1 : 0);
+		serve_and_exit(&config);
 	}
 	close(ends[1]);
 	close(fd);

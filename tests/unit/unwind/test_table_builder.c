@@ -282,7 +282,7 @@ static void steps_for_a_small_source(void **state)
 		add(builder, i * 64, i * 64 + 32, 8 + 8 * (int64_t)(i % 2));
 	assert_int_equal(table_builder_end_source(builder), 0);
 	before = steps;
-	/* One in a gap, one that covers three functions, and one behind all. */
+	/* A range in a gap, a range over three functions, and a range behind all functions. */
 	add(builder, 640 + 40, 640 + 50, 800);
 	add(builder, 64000, 64000 + 192, 808);
 	add(builder, FUNCTIONS * 64, FUNCTIONS * 64 + 8, 816);
