@@ -385,11 +385,13 @@ class Follower:
         self.store.mkdir(exist_ok=True)
         self.command = [STACKBEAT, "push", "--store", self.store, *map(str, arguments), url]
         self.process, self.message = None, ""
+        self.started = 0  # the first start: later windows are pushed
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: any(path.name.startswith(".push-") and not path.name.endswith(".lock")
                              for path in self.store.iterdir()), "there is no state")
+        self.started = self.started or int(time.time())
         return self
 
     def stop(self, number=signal.SIGTERM):
@@ -418,19 +420,18 @@ def add_window(store, start, samples):
 
 
 def windows_are_pushed_once(scratch):
-    now = int(time.time()) // 60 * 60
     with Server() as server:
         (scratch / "store").mkdir()
-        add_window(scratch / "store", now - 600, SAMPLES)  # before the first start
+        add_window(scratch / "store", int(time.time()) - 600, SAMPLES)  # before the first start
         with Follower(scratch, server.url) as follower:
-            add_window(follower.store, now + 60, SAMPLES)
+            add_window(follower.store, follower.started + 60, SAMPLES)
             wait_for(lambda: len(server.requests) == 2, "a window is not pushed")
             check_equal(follower.stop(), 0, "exit status")
             check("10 samples in 2 profiles" in follower.message, follower.message)
-        add_window(follower.store, now + 120, SAMPLES[:2])
+        add_window(follower.store, follower.started + 120, SAMPLES[:2])
         with follower:
             wait_for(lambda: len(server.requests) == 3, "the window between is not pushed")
-            add_window(follower.store, now + 180, SAMPLES[2:])
+            add_window(follower.store, follower.started + 180, SAMPLES[2:])
             wait_for(lambda: len(server.requests) == 4, "the last window is not pushed")
             follower.stop(signal.SIGINT)
         check_equal(totals(server.requests, scratch), {"web": 14, "db": 6}, "samples")
@@ -438,13 +439,12 @@ def windows_are_pushed_once(scratch):
 
 def renewed_tokens_are_used(scratch):
     """A process that follows a store outlives its first token."""
-    now = int(time.time()) // 60 * 60
     (scratch / "token").write_text("Authorization: Bearer first\n")
     with Server(401) as server, Follower(scratch, server.url, "--header-file", scratch / "token") as follower:
 
         def tokens():
             return [headers["Authorization"].removeprefix("Bearer ") for _, headers, _ in server.requests]
-        add_window(follower.store, now + 60, SAMPLES[:1])
+        add_window(follower.store, follower.started + 60, SAMPLES[:1])
         wait_for(tokens, "the window is not pushed")
         (scratch / "new").write_text("Authorization: Bearer second\n")
         (scratch / "new").rename(scratch / "token")
@@ -453,13 +453,12 @@ def renewed_tokens_are_used(scratch):
 
 
 def nothing_is_lost_while_the_server_is_away(scratch):
-    now = int(time.time()) // 60 * 60
     # The first service arrives before the server goes away; the third answer refuses for good.
     with Server(200, 503, 503, 200, 413, 200) as server:
         with Follower(scratch, server.url) as follower:
-            add_window(follower.store, now + 60, SAMPLES)
+            add_window(follower.store, follower.started + 60, SAMPLES)
             wait_for(lambda: len(server.requests) >= 4, "it is not tried again")
-            add_window(follower.store, now + 120, SAMPLES)
+            add_window(follower.store, follower.started + 120, SAMPLES)
             wait_for(lambda: len(server.requests) == 6, "the other window is not pushed")
             follower.stop()
         check(follower.message.count("status 503") == 1 and follower.message.count("status 413") == 1, follower.message)
@@ -469,10 +468,9 @@ def nothing_is_lost_while_the_server_is_away(scratch):
 
 
 def position_survives_an_end_while_the_server_is_away(scratch):
-    now = int(time.time()) // 60 * 60
     with Server(200, 503) as server:
         with Follower(scratch, server.url) as follower:
-            add_window(follower.store, now + 60, SAMPLES)
+            add_window(follower.store, follower.started + 60, SAMPLES)
             wait_for(lambda: len(server.requests) >= 2, "it is not tried")
             follower.stop()
         server.statuses = [200]
@@ -485,13 +483,12 @@ def position_survives_an_end_while_the_server_is_away(scratch):
 
 
 def broken_windows_are_left_out(scratch):
-    now = int(time.time()) // 60 * 60
     with Server() as server:
         with Follower(scratch, server.url) as follower:
             for seconds in (60, 120):
-                name = time.strftime("%Y%m%dT%H%M%S.000000Z-60s.pb.gz", time.gmtime(now + seconds))
+                name = time.strftime("%Y%m%dT%H%M%S.000000Z-60s.pb.gz", time.gmtime(follower.started + seconds))
                 (follower.store / name).write_bytes(b"text")
-            add_window(follower.store, now + 180, SAMPLES)
+            add_window(follower.store, follower.started + 180, SAMPLES)
             wait_for(lambda: len(server.requests) == 2, "the window is not pushed")
             follower.stop()
         check("could not be read: " in follower.message and "again" not in follower.message, follower.message)
