@@ -80,7 +80,11 @@ class Server:
 
 
 def children(pid):
-    return [int(line) for line in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+    """Children of a process; none if it has ended."""
+    try:
+        return [int(child) for child in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+    except OSError:
+        return []
 
 
 def status_of(pid):
@@ -111,16 +115,19 @@ def has_in_memory(pid, text):
     return False
 
 
-def http_process(server):
-    """Returns the ID of the process that serves HTTP: it alone has its own size open."""
+def find_http_process(server):
     for parent in children(server.process.pid):
-        try:
-            for pid in children(parent):
+        for pid in children(parent):
+            with contextlib.suppress(OSError):  # a process that has ended
                 if f"/proc/{pid}/statm" in open_files(pid):
                     return pid
-        except OSError:
-            continue  # a process that has ended
     return None
+
+
+def http_process(server):
+    """Returns the ID of the process that serves HTTP: it alone has its own size open. A list of children may lack some when others
+    end meanwhile."""
+    return wait_until(lambda: find_http_process(server), "a process that serves HTTP")
 
 
 @test
@@ -187,7 +194,7 @@ def a_crash_of_the_http_process_loses_no_samples():
     profile = server.profile_with_samples("seconds=1")
     crashed = http_process(server)
     os.kill(crashed, signal.SIGKILL)
-    wait_until(lambda: http_process(server) not in (None, crashed), "another process")
+    wait_until(lambda: http_process(server) != crashed, "another process")
     wait_until(lambda: server.answers("/healthz"), "an answer")
     err = server.stop()
     check_equal(err, "stackbeat: the HTTP server was killed by signal 9; it is started again\n", "messages")
@@ -390,8 +397,10 @@ def other_machines_need_tls_and_a_token():
     # An exporter has a copy of the sampling process, and a job has a copy of the HTTP process.
     http_pid = http_process(server)
     keeper = int(status_of(http_pid)["PPid"])
-    processes = {server.process.pid, *children(server.process.pid), http_pid}
-    check(len(processes) >= 5, f"processes {processes}")
+    def all_processes():
+        pids = {server.process.pid, *children(server.process.pid), http_pid}
+        return pids if len(pids) >= 5 else None
+    processes = wait_until(all_processes, "all processes")
     for secret in (b"0123456789abcdef", key.read_bytes().splitlines()[1]):
         check_equal({pid for pid in processes if has_in_memory(pid, secret)}, {keeper, http_pid},
                     "processes with a secret in memory")
