@@ -139,12 +139,15 @@ static void ask_and_send_strings(const int fds[])
 	send_strings(fds);
 }
 
-/* Lets the opener of the worker before proceed, and gives it time. */
+/* Lets the opener of the worker before open its file, and gives it time to send the owner. */
 static void send_strings_late(const int fds[])
 {
-	int64_t begin = now_ns(CLOCK_MONOTONIC);
+	int64_t begin;
 
 	atomic_store(&shared->may_open, true);
+	while (atomic_load(&shared->asked) < 2)
+		sched_yield();
+	begin = now_ns(CLOCK_MONOTONIC);
 	while (now_ns(CLOCK_MONOTONIC) - begin < NS_PER_SECOND / 2)
 		sched_yield();
 	send_strings(fds);
