@@ -17,7 +17,7 @@ from stackbeat import online_cpus, S, Session
 @test
 def commands_are_sampled_with_their_children():
     start(*workload("threads", 2))
-    profile, _, _ = record("-F", 997, command=workload("forker", 3, 300000000))
+    profile, _, _ = record("-F", 997, command=workload("forker", 3, 50000000))
     comms = {sample.labels["comm"] for sample in profile.samples}
     check(comms <= {"forker", "forked", "stackbeat"}, f"commands in the profile: {comms}")
     children = {sample.labels["pid"] for sample in samples_of(profile, "forked")}
