@@ -2,8 +2,9 @@
 """Tests that use a browser as a person does."""
 
 import sys
+import time
 
-from chromium import BrowserError, Chromium
+from chromium import BrowserError, Chromium, PATIENCE
 
 tests = []
 
@@ -24,6 +25,14 @@ def check(condition, why):
 
 def equal(found, expected, what=""):
     check(found == expected, f"{what} {found!r} is not {expected!r}".strip())
+
+
+def await_true(browser, expression, what):
+    """Waits until an expression is true in the page: a step in the history, for one, is made by another process."""
+    deadline = time.monotonic() + PATIENCE
+    while not browser.run(expression):
+        check(time.monotonic() < deadline, f"{what}: not within {PATIENCE} s")
+        time.sleep(0.05)
 
 
 def run_test(function, browser, out):

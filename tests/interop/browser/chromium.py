@@ -43,7 +43,7 @@ class Chromium:
         self.process = subprocess.Popen(
             ["chromium", *ARGUMENTS, f"--user-data-dir={self.profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=keep_pipes, close_fds=False, start_new_session=True)
+            env={**os.environ, "TZ": "UTC"}, preexec_fn=keep_pipes, close_fds=False, start_new_session=True)
         os.close(commands)
         os.close(answers)
         self.session = None
