@@ -107,9 +107,10 @@ def fails_with(code, what, text=None):
         raise Failure(f"{what}: not refused, expected {os.strerror(code)}")
 
 
-def binomial_bounds(count, share, confidence=0.999):
-    """The lowest and the highest number of hits in `count` draws: an exact two-sided interval."""
-    tail = (1 - confidence) / 2
+def binomial_bounds(count, share, chance=1e-7):
+    """The lowest and the highest number of hits in `count` draws: an exact two-sided interval, which is left with this
+    chance. A run of all tests compares some tens of numbers with such bounds, and must not fail by chance."""
+    tail = chance / 2
 
     def probability(hits):
         return math.exp(math.lgamma(count + 1) - math.lgamma(hits + 1)
