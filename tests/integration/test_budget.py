@@ -146,8 +146,10 @@ def profile_and_status_report_throttling():
     check_equal(profile.total("cpu"), stats["tick_time_ns"], "CPU time in the profile")
 
 
-@test
+@exact_test
 def session_within_its_budget_is_not_throttled():
+    """An exact test: a host that preempts the CPU while the kernel worker reads the mappings of a process throttles the
+    session."""
     session = busy_session(rate=100)
     session.start()
     wait_until(lambda: session.stats()["ticks"] >= 100, "ticks")
