@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -128,19 +129,32 @@ def sighup_is_ignored_under_nohup():
     check_complete(recording)
 
 
+def cmdline_of(path):
+    """The arguments of a process, each with a NUL; none if it has ended."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 @test
 def command_is_killed_when_the_recording_ends():
     start(*workload("threads", 2))
-    for words in ("kill -STOP $$", "trap '' TERM; while :; do :; done"):
-        recording = Recording("-a", "-F", 997, "-d", 1, command=("/bin/sh", "-c", words))
-        session = recording.session()
-        child = recording.netlink.session_get(session["session"])["owner"]
-        children = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+    for number, words in enumerate(("kill -STOP $$", "trap '' TERM; while :; do :; done")):
+        name = f"command-{number}-of-{os.getpid()}"
+
+        def processes(name=name):
+            return [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline")
+                    if f"\0{name}\0" in cmdline_of(path)]
+
+        # By its arguments: a look at the processes while it records may come too late.
+        recording = Recording("-a", "-F", 997, "-d", 1, command=("/bin/sh", "-c", words, name))
         check_complete(recording)
         # A killed process needs a CPU to end.
-        check(children, f"{words}: no children")
-        wait_until(lambda children=children: not any(Path(f"/proc/{number}").exists() for number in children),
-                   f"{words}: the end of {children}")
+        wait_until(lambda processes=processes: not processes(), f"{words}: the end of {processes()}")
+    # As it is found above.
+    start("/bin/sh", "-c", "read -r line", name, stdin=subprocess.PIPE)
+    check_equal(len(processes()), 1, "processes that are found")
 
 
 @test
@@ -266,8 +280,7 @@ def reader_and_its_server_give_up_rights():
         return {status["Name"]: status for status in map(status_of, children.read_text(encoding="ascii").split())}
 
     # The session is open before the command is executed.
-    wait_until(lambda: "sleep" in statuses(), "the command")
-    names = statuses()
+    names = wait_until(lambda: "sleep" in (found := statuses()) and found, "the command")
     check_equal(set(names), {"stackbeat", "sleep"}, "children")
     server, command = names["stackbeat"], names["sleep"]
     check_equal(server["Uid"].split(), ["65534"] * 4, "users of the server")
