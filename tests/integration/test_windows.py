@@ -25,8 +25,10 @@ def check_snapshots(*options):
     recording = Recording("-F", 997, "--snapshot", 1, *options)
     session = recording.session()
     wait_until(recording.path.exists, "a snapshot")
-    inode = recording.path.stat().st_ino
-    first = pprof.Profile(recording.path)
+    # One file: the next snapshot may replace it at any time.
+    with open(recording.path, "rb") as file:
+        inode = os.fstat(file.fileno()).st_ino
+        first = pprof.Profile(file)
     check_equal(first.total("samples"), comment(first, "samples")[""], "samples of a snapshot")
     wait_until(lambda: recording.path.stat().st_ino != inode, "another snapshot")
     second = pprof.Profile(recording.path)
