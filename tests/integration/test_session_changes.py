@@ -191,7 +191,8 @@ def paused_session_takes_no_samples():
             session.set(rate=1000)
             session.set(state=S.STATE_RUNNING)
             resumed = time.monotonic_ns()
-            wait_for_ticks(session, 1)
+            # A tick is counted before its sample is in the ring.
+            wait_until(lambda: session.rings[0].head > session.rings[0].tail, "a sample")
             first = session.read()[0]
             check(first.time > paused and first.time - resumed < 60 * 10**9, "times")
             # The paused time is in no weight.
@@ -235,9 +236,11 @@ def depth_and_parts_changes_take_effect_immediately():
             at = time.monotonic_ns()
             wait_for_ticks(session, 100)
             samples = [sample for sample in session.read() if sample.time > at]
-            check(all(map(right, samples)), f"a sample that {settings} does not allow")
             if settings == {"max_depth": 255}:
-                check(any(len(sample.user) == 103 for sample in samples), "no complete stack")
+                # The host may not run the virtual CPU of the program while the other one takes its 100 ticks.
+                wait_until(lambda samples=samples: samples.extend(session.read())
+                           or any(len(sample.user) == 103 for sample in samples), "a complete stack")
+            check(all(map(right, samples)), f"a sample that {settings} does not allow")
         session.stop()
         check_balance(session.stats())
 
@@ -444,28 +447,25 @@ def recording_is_paused_resumed_and_shown_in_status():
                           ("idle", "idle"), ("filtered", "filtered"),
                           ("missed_ticks", "missed_ticks"), ("overhead_ns", "overhead_ns"),
                           ("tick_time_ns", "tick_time_ns"), ("throttled", "throttled"),
-                          ("current_rate", "rate"), ("address_spaces", "address_spaces"),
+                          ("current_rate", "rate"),
                           ("samples_without_address_space", "samples_without_address_space"),
-                          ("address_spaces_unread", "address_spaces_unread"),
-                          ("mmap_events", "mmap_events"), ("mmap_events_lost", "mmap_events_lost"),
-                          ("mappings_dropped", "mappings_dropped"),
-                          ("mappings_without_file", "mappings_without_file"),
                           ("stack_copies", "stack_copies"),
                           ("stack_copies_lost", "stack_copies_lost"),
                           ("kernel_stacks_unwound", "kernel_stacks_unwound"),
                           ("kernel_stacks_compared", "kernel_stacks_compared"),
                           ("kernel_stacks_different", "kernel_stacks_different"),
                           ("frames_by_tables", "frames_by_tables"),
-                          ("unwind_rule_misses", "unwind_rule_misses"),
-                          ("address_spaces_room", "address_spaces_room"),
-                          ("mmap_events_off", "mmap_events_off")):
+                          ("unwind_rule_misses", "unwind_rule_misses")):
         expected[name] = stats[counter]
     # The kernel worker still runs.
     check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"overhead of the worker: {stats}")
     check(shown.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"overhead of the probe: {stats}")
-    # The reader still compiles and loads the tables of files that were sampled.
+    # The kernel worker still reads the mappings that it was asked for, and writes mapping events. The reader still compiles
+    # and loads the tables of files that were sampled.
     later = recording.stats(session)
-    for name in ("unwind_tables", "unwind_table_bytes", "unwind_tables_refused"):
+    for name in ("address_spaces", "address_spaces_unread", "address_spaces_room", "mmap_events", "mmap_events_lost",
+                 "mmap_events_off", "mappings_dropped", "mappings_without_file", "unwind_tables", "unwind_table_bytes",
+                 "unwind_tables_refused"):
         value = shown.pop(name)
         check(stats[name] <= value <= later[name],
               f"{name}: {value}, between {stats[name]} and {later[name]}")
