@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks deeper than the limit are truncated there, and marked as truncated."""
 
-from harness import (check, check_equal, comment, has_whole_stack, long_test, record, samples_of, test,
+from harness import (check, check_equal, comment, has_whole_stack, long_test, Recording, samples_of, test,
                      user_part, workload)
+from test_table_cache import await_lines
 
 
 def record_deep(depth, *arguments):
-    profile, _, err = record("-F", 997, *arguments, command=workload("deep", depth, 300000000))
+    command = workload("deep", depth, 10**15)
+    recording = Recording("-F", 997, "-v", *arguments, command=command)
+    session = recording.session()
+    # Until its unwind table is there, however long that takes.
+    err = await_lines(recording, f"unwind table of {command[0]}:")
+    recording.wait_for(session, "samples", recording.stats(session)["samples"] + 200)
+    recording.interrupt()
+    profile = recording.profile()
+    err += recording.err
     samples = samples_of(profile, "deep")
     stacks = [user_part(sample) for sample in samples if has_whole_stack(sample)]
     for copied in (user_part(sample) for sample in samples if not has_whole_stack(sample)):
