@@ -58,9 +58,9 @@ def open_fails_while_probes_are_off():
             session.start()
 
 
-# Calls code at one address for a while, and after a line of input moves it and calls it at the new address.
+# Calls code at one address until there is a line of input, and then moves it and calls it at the new address.
 MOVING = """
-import ctypes, mmap, sys
+import ctypes, mmap, select, sys
 PAGE, FIXED = mmap.PAGESIZE, 1 | 2
 CODE = bytes.fromhex("554889e548ffcf75fb5dc3")
 libc = ctypes.CDLL(None, use_errno=True)
@@ -76,8 +76,9 @@ def call(address, iterations):
 old = pages(1, mmap.PROT_READ | mmap.PROT_WRITE)
 ctypes.memmove(old, CODE, len(CODE))
 libc.mprotect(ctypes.c_void_p(old), ctypes.c_size_t(PAGE), mmap.PROT_READ | mmap.PROT_EXEC)
-call(old, 100000000)
 print(old, flush=True)
+while not select.select([0], [], [], 0)[0]:
+    call(old, 1000000)
 sys.stdin.readline()
 # In the middle of a reserved area, so that the mapping has no neighbours.
 new = pages(3, 0) + PAGE
@@ -95,8 +96,9 @@ def mremap_of_code_is_reported():
         spaces = AddressSpaces(session, read_files=False)
         session.start()
         process.stdout.readline()
-        samples = session.read()
-        check(any(sample.address_space for sample in samples), "the process was not sampled before the move")
+        samples = []
+        wait_until(lambda: samples.extend(session.read()) or any(sample.address_space for sample in samples),
+                   "a sample before the move")
         release(process)
         new = int(process.stdout.readline())
 
