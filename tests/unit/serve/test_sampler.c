@@ -340,12 +340,13 @@ void symbol_cache_free(struct symbol_cache *cache)
 
 /* The kernel */
 
+/* Stands still but for what a test adds: a busy machine may take longer than the rest of a limit.
+ */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-	int err = (int)syscall(SYS_clock_gettime, clock, time);
-
-	time->tv_sec += fake.seconds;
-	return err;
+	(void)clock;
+	*time = (struct timespec){.tv_sec = 1000 + fake.seconds};
+	return 0;
 }
 
 pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
