@@ -192,6 +192,20 @@ def workload(name, *arguments):
     return [WORKLOADS / name, *arguments]
 
 
+def user_ticks(process):
+    """The CPU time of a process in user mode, in ticks of the kernel's clock."""
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def start_busy(*command, **options):
+    """Starts a process that uses the CPU all the time, and waits until it does: start() returns while the kernel still maps the
+    program, and a virtual CPU that the host does not run may stay there for long."""
+    process = start(*command, **options)
+    before = user_ticks(process)
+    wait_until(lambda: user_ticks(process) >= before + 2, f"CPU time of {command[0]}")
+    return process
+
+
 def start_waiting(*command):
     """Starts a process that executes `command` at release()."""
     return start("/bin/sh", "-c", 'read -r line; exec "$@"', "sh", *command,

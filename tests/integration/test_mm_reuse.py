@@ -4,7 +4,7 @@ address."""
 
 import subprocess
 
-from harness import check_equal, release, start, test, wait_until, workload
+from harness import check_equal, release, start, start_busy, test, wait_until, workload
 from stackbeat import Session
 
 PROGRAMS = 100
@@ -17,7 +17,8 @@ def event_counts(session):
 
 @test
 def reused_mm_is_not_confused_with_an_exited_process():
-    processes = [start(*workload("threads", 1)) for _ in range(4)]
+    # What they map after their first samples would be events, which may come late.
+    processes = [start_busy(*workload("threads", 1)) for _ in range(4)]
     with Session(rate=1000, pids=[process.pid for process in processes], inherit=0) as session:
         session.start()
         # Each address space is in the table.

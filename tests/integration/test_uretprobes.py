@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import check, check_equal, defer, long_test, run, start, test, wait_until, workload
+from harness import check, check_equal, defer, long_test, run, start, start_busy, test, workload
 from stackbeat import S, Session
 from test_address_spaces import in_user_mode, sampled
 from test_unwind_tables import check_stacks, read_pairs
@@ -68,15 +68,9 @@ def by_tables():
     check_stacks("altstack", ["work_rounds", "on_signal"] + calls, 2 + 2, in_user_mode)
 
 
-def user_ticks(process):
-    """The process' time in user mode, in ticks of the kernel's clock."""
-    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
-
-
 def check_frame_pointers(**settings):
-    process = start(*workload("deep", DEPTH, 1 << 60))
     # The first instruction of main(), where the probe is, has no frame pointer yet.
-    wait_until(lambda: user_ticks(process) >= 5, "the program to work")
+    process = start_busy(*workload("deep", DEPTH, 1 << 60))
     with Session(rate=1000, watermark=4096, pids=[process.pid], **settings) as session:
         spaces = AddressSpaces(session)
         session.start()
@@ -103,7 +97,7 @@ def has_no_table(session, process):
 def by_frame_pointers_of_files_without_tables():
     """The uretprobe is hit when it is known that the files of the process have no tables."""
     probe_returns(workload("deep")[0], "descend")
-    process = start(*workload("deep", DEPTH, 1 << 60))
+    process = start_busy(*workload("deep", DEPTH, 1 << 60))
     with Session(rate=1000, watermark=4096, pids=[process.pid]) as session:
         session.start()
         has_no_table(session, process)

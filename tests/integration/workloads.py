@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import elf_file
-from harness import check, check_equal, defer, run, Skip, start, WORKLOADS, workload
+from harness import check, check_equal, defer, run, Skip, start, start_busy, WORKLOADS, workload
 
 WORKERS = [f"work_{number:02}" for number in range(40)]
 LIBRARIES = [f"swap_{number}" for number in range(4)]
@@ -215,7 +215,7 @@ def start_huge(mode):
         defer(pages.write_text, before)
         if int(pages.read_text()) < 2:
             raise Skip("this machine has no huge pages")
-    return start(*workload("maps", mode, FOR_EVER, 100000))
+    return start_busy(*workload("maps", mode, FOR_EVER, 100000))
 
 
 def raise_limit_of_mappings(count):
