@@ -30,11 +30,8 @@
 #include "record/recorder.h"
 #include "record/stack_table.h"
 #include "record/verification.h"
-#include "sandbox/worker_call.h"
+#include "sandbox/child.h"
 #include "symbolize/symbolize_options.h"
-
-/* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
-#define EXPORTER_NICE 5
 
 struct record {
 	struct record_options options;
@@ -232,7 +229,7 @@ static int write_file_here(struct record *record, const struct window_file *file
  */
 static void start_exporter(struct record *record, const struct window_file *file)
 {
-	pid_t pid = worker_call_fork();
+	pid_t pid = child_fork(CHILD_FILE_EXPORTER);
 
 	if (pid < 0 && file->is_snapshot) {
 		print_warning("snapshot: no process can be created for it", NULL);
@@ -254,8 +251,6 @@ static void start_exporter(struct record *record, const struct window_file *file
 	 */
 	close(record->signals);
 	record->signals = record_signals_interruption(false);
-	/* Relative: a recording with a low priority keeps it. */
-	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + EXPORTER_NICE);
 	_exit(write_file(record, file) ? STATUS_FAILED : 0);
 }
 

@@ -22,8 +22,8 @@
 #include "lib/error.h"
 #include "lib/file_limit.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/child.h"
 #include "sandbox/seccomp_filter.h"
-#include "sandbox/worker_limits.h"
 #include "serve/access.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
@@ -373,14 +373,13 @@ static int run_http(struct server *server, struct error *error)
 
 static pid_t fork_http(struct server *server)
 {
-	pid_t parent = getpid(), pid;
 	struct error error;
+	pid_t pid;
 
 	server->http.cpu_before_ns = cpu_time_own();
-	pid = fork();
+	pid = child_fork(CHILD_HTTP_SERVER);
 	if (pid)
 		return pid;
-	die_with_parent(parent);
 	if (!run_http(server, &error))
 		_exit(0);
 	print_message(error.text);
@@ -512,7 +511,7 @@ static int start_http(struct server *server, struct error *error)
 	server->http.message = print_message;
 	server->http.access = &server->access;
 	server->socket = ends[0];
-	server->pid = fork();
+	server->pid = child_fork(CHILD_HTTP_KEEPER);
 	if (!server->pid) {
 		close(ends[0]);
 		close(report[0]);

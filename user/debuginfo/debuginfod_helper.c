@@ -16,6 +16,7 @@
 #include "debuginfo/debuginfod.h"
 #include "lib/build_id.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/child.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/landlock.h"
 #include "sandbox/seccomp_filter.h"
@@ -87,10 +88,7 @@ static void serve_requests(int socket)
 /* Serves a connection in a process of its own, as a download may take long. */
 static void start_connection(int control, int connection)
 {
-	pid_t parent = getpid();
-
-	if (fork() == 0) {
-		die_with_parent(parent);
+	if (child_fork(CHILD_DOWNLOAD) == 0) {
 		close(control);
 		serve_requests(connection);
 		_exit(0);
@@ -207,7 +205,7 @@ int debuginfod_helper_start(struct debuginfod_helper *helper, struct error *erro
 	*helper = (struct debuginfod_helper){.socket = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return error_errno(error, errno, "can't start the debuginfod helper");
-	helper->pid = fork();
+	helper->pid = child_fork(CHILD_DEBUGINFOD_HELPER);
 	if (helper->pid == 0) {
 		run_helper(ends[1]);
 		_exit(0);

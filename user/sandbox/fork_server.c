@@ -20,6 +20,7 @@
 #include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/child.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/landlock.h"
 #include "sandbox/namespaces.h"
@@ -91,9 +92,9 @@ static int prepare_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static unsigned int confine_server(struct server *server, bool own_namespaces)
+static unsigned int confine_server(struct server *server)
 {
-	bool is_root = geteuid() == 0, has_empty_root = own_namespaces && !enter_empty_root();
+	bool is_root = geteuid() == 0, has_empty_root = getpid() == 1 && !enter_empty_root();
 	unsigned int missing = 0;
 
 	capabilities_clear_bounding_set();
@@ -115,12 +116,9 @@ static unsigned int confine_server(struct server *server, bool own_namespaces)
 
 /* The server: workers */
 
-static void run_worker(const struct server *server, pid_t parent, enum worker_kind kind,
-		       const int fds[], size_t count)
+static void run_worker(const struct server *server, enum worker_kind kind, const int fds[],
+		       size_t count)
 {
-	die_with_parent(parent);
-	if (kind == WORKER_UNWIND_TABLE)
-		lower_priority();
 	/* Without a filter where the server has one, something is wrong. */
 	if (seccomp_confine_worker(fds, count) && server->has_filter)
 		_exit(1);
@@ -131,14 +129,14 @@ static void run_worker(const struct server *server, pid_t parent, enum worker_ki
 static void start_worker(struct server *server, enum worker_kind kind, const int fds[],
 			 size_t count)
 {
-	pid_t parent = getpid(), pid;
+	pid_t pid;
 
 	if (!count || kind >= WORKER_KINDS || server->count == WORKERS_MAX)
 		return;
 	oom_score_set(&server->oom_score, true);
-	pid = fork();
+	pid = child_fork(kind == WORKER_UNWIND_TABLE ? CHILD_TABLE_WORKER : CHILD_WORKER);
 	if (pid == 0)
-		run_worker(server, parent, kind, fds + 1, count - 1);
+		run_worker(server, kind, fds + 1, count - 1);
 	oom_score_set(&server->oom_score, false);
 	if (pid < 0)
 		return;
@@ -346,7 +344,7 @@ static void serve(struct server *server)
 	}
 }
 
-static void run_server(int control, bool own_namespaces, worker_function *work)
+static void run_server(int control, worker_function *work)
 {
 	struct server server = {.work = work, .control = control};
 	unsigned int missing;
@@ -358,7 +356,7 @@ static void run_server(int control, bool own_namespaces, worker_function *work)
 		5);
 	limit_memory();
 	oom_score_open(&server.oom_score);
-	missing = confine_server(&server, own_namespaces);
+	missing = confine_server(&server);
 	if (server.child_signals >= 0 && send_fd(control, &missing, sizeof(missing), -1) == 0)
 		serve(&server);
 	_exit(0);
@@ -381,15 +379,14 @@ static int receive_report(struct sandbox_server *server)
 
 int sandbox_server_start(struct sandbox_server *server, worker_function *work, struct error *error)
 {
-	bool own_namespaces;
 	int ends[2], err;
 
 	*server = (struct sandbox_server){.socket = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return error_errno(error, errno, "can't start the sandbox");
-	server->pid = fork_into_namespaces(&own_namespaces);
+	server->pid = child_fork(CHILD_SANDBOX_SERVER);
 	if (server->pid == 0)
-		run_server(ends[1], own_namespaces, work);
+		run_server(ends[1], work);
 	err = server->pid < 0 ? -errno : 0;
 	close(ends[1]);
 	server->socket = ends[0];

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -13,16 +12,6 @@
 
 /* A directory that every system has. Only this process sees what is mounted there. */
 #define MOUNT_POINT "/proc"
-
-pid_t fork_into_namespaces(bool *own)
-{
-	/* glibc's fork() has no flags. */
-	pid_t pid = (pid_t)syscall(SYS_clone, NAMESPACES | CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL,
-				   NULL);
-
-	*own = pid >= 0;
-	return *own ? pid : fork();
-}
 
 int unshare_as_user(void)
 {

@@ -3,17 +3,6 @@
 #ifndef STACKBEAT_SANDBOX_NAMESPACES_H
 #define STACKBEAT_SANDBOX_NAMESPACES_H
 
-#include <stdbool.h>
-#include <sys/types.h>
-
-/*
- * As fork(), with a child in new mount, network, IPC, UTS and PID namespaces, in which it is
- * process
- * 1. Without CAP_SYS_ADMIN, the child has the namespaces of its parent. *own is set in both
- * processes.
- */
-pid_t fork_into_namespaces(bool *own);
-
 /*
  * Moves the process, which needs no rights for that, into a user namespace of its own, and into
  * mount, network, IPC and UTS namespaces. Returns 0 or a negative errno value.

@@ -242,13 +242,13 @@ static int allow_own_signals(scmp_filter_ctx filter)
 
 /*
  * In a new user namespace, a process would have all capabilities, with which it reaches more of the
- * kernel's code. CLONE_NEWTIME is a signal number for clone().
+ * kernel's code. In the flags of clone, CLONE_NEWTIME is a signal number.
  */
 static const unsigned int namespace_flags[] = {CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
 					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
 					       CLONE_NEWNET};
 
-/* A filter can't see the flags of clone3(): without it, the C library calls clone(). */
+/* A filter can't see the flags of clone3: without it, the C library calls clone. */
 static int refuse_clone3(scmp_filter_ctx filter)
 {
 	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

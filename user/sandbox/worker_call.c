@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "sandbox/child.h"
 
 /* A worker that does nothing for so long has nothing to do any more. */
 #define HANG_NS (10 * NS_PER_SECOND)
@@ -67,17 +67,16 @@ static int check_exit(int lifeline, int64_t end)
 	return status ? -EBADMSG : 0;
 }
 
-/* Of the write end of a pipe, as long as this process has it. */
-static pthread_mutex_t pipe_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Returns the lifeline of the worker, with *output to read its result, or a negative errno value.
+/*
+ * Returns the lifeline of the worker, with *output to read its result, or a negative errno value.
+ * A child with a copy of the pipe would keep this process from seeing the end of the worker.
  */
 static int start_with_pipe(const struct sandbox_server *server, enum worker_kind kind, int input,
 			   int *output)
 {
 	int ends[2], lifeline;
 
-	pthread_mutex_lock(&pipe_lock);
+	child_forks_stop();
 	if (pipe2(ends, O_CLOEXEC)) {
 		lifeline = -errno;
 	} else {
@@ -87,21 +86,8 @@ static int start_with_pipe(const struct sandbox_server *server, enum worker_kind
 		if (lifeline < 0)
 			close(ends[0]);
 	}
-	pthread_mutex_unlock(&pipe_lock);
+	child_forks_go_on();
 	return lifeline;
-}
-
-pid_t worker_call_fork(void)
-{
-	pid_t pid;
-	int code;
-
-	pthread_mutex_lock(&pipe_lock);
-	pid = fork();
-	code = errno;
-	pthread_mutex_unlock(&pipe_lock);
-	errno = code;
-	return pid;
 }
 
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,

@@ -17,10 +17,4 @@
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
 		    void *result, size_t size, unsigned int cpu_ms, unsigned int timeout_ms);
 
-/*
- * As fork(), in a process whose other threads may be in worker_call(): the child gets no copy of
- * the pipe of a worker, which would keep the parent from seeing its end.
- */
-pid_t worker_call_fork(void);
-
 #endif

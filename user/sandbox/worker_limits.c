@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +20,6 @@
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define OOM_VICTIM "1000"
 #define KILLED_MS 200
-#define BACKGROUND_NICE 5
 #define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
 /* Returns the bytes that RLIMIT_DATA counts: private writable memory; 0 if unknown. */
@@ -90,18 +87,6 @@ void oom_score_set(const struct oom_score *score, bool victim)
 
 	if (score->fd >= 0 && pwrite(score->fd, value, strlen(value), 0) < 0)
 		errno = 0; /* not fatal: the score stays */
-}
-
-void lower_priority(void)
-{
-	setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE);
-}
-
-void die_with_parent(pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
 }
 
 void wait_killed(pid_t pid)

@@ -39,19 +39,6 @@ int oom_score_open(struct oom_score *score);
 void oom_score_set(const struct oom_score *score, bool victim);
 
 /*
- * Lowers the priority of the calling process: beside a busy thread of the usual priority, it gets a
- * quarter of the CPU. At the lowest priority it would get a hundredth, and a result that others
- * wait for would take seconds.
- */
-void lower_priority(void);
-
-/*
- * Makes the calling process, which `parent` has just forked, die with it. `parent` must have called
- * getpid() before: afterwards, it may be gone already.
- */
-void die_with_parent(pid_t parent);
-
-/*
  * Reaps a child that was killed. Waits for a short time only: the child may hang in the kernel, and
  * is not reaped then.
  */

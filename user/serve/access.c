@@ -11,6 +11,7 @@
 
 #include "lib/error.h"
 #include "lib/regular_file.h"
+#include "sandbox/child.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
 #define TOKEN_LENGTH_MIN 16u
@@ -88,6 +89,7 @@ int access_read(struct access *access, const struct access_files *files, struct 
 	int err = 0;
 
 	*access = (struct access){.token = NULL};
+	child_note_secrets(true);
 	if (files->key && !files->certificate)
 		return error_set(error, EINVAL, "--tls-key needs --tls-cert");
 	if (files->client_ca && !files->certificate)
@@ -111,6 +113,7 @@ void access_clear(struct access *access)
 	text_wipe(access->token);
 	text_wipe(access->client_ca);
 	*access = (struct access){.token = NULL};
+	child_note_secrets(false);
 }
 
 bool access_is_protected(const struct access *access)

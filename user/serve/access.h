@@ -24,7 +24,8 @@ struct access {
 
 /*
  * Reads the files. Refuses (-EPERM) a key or a token that all users can read. Returns 0 or a
- * negative errno value; access_clear() is to be called in both cases.
+ * negative errno value; access_clear() is to be called in both cases. Between the calls, this
+ * process has secrets (child_note_secrets()).
  */
 int access_read(struct access *access, const struct access_files *files, struct error *error);
 /* Overwrites and frees all of it. A second call does nothing. */

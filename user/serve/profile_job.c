@@ -3,41 +3,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/error.h"
-#include "sandbox/worker_limits.h"
-
-#define MEMORY_MAX ((rlim_t)1 << 30)
-/* The answer is in memory, which RLIMIT_DATA does not count. */
-#define ANSWER_MAX ((rlim_t)256 << 20)
-#define CPU_SECONDS_MAX 60u
-#define SECONDS_MAX 120u
-#define JOB_NICE 5
-
-static void limit_job(pid_t parent)
-{
-	const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
-	const struct rlimit cpu = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
-	const struct rlimit file = {ANSWER_MAX, ANSWER_MAX};
-	sigset_t none;
-
-	die_with_parent(parent);
-	setrlimit(RLIMIT_DATA, &memory);
-	setrlimit(RLIMIT_CPU, &cpu);
-	setrlimit(RLIMIT_FSIZE, &file);
-	/* write() fails instead. */
-	signal(SIGXFSZ, SIG_IGN);
-	setpriority(PRIO_PROCESS, 0, JOB_NICE);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	alarm(SECONDS_MAX);
-}
+#include "sandbox/child.h"
 
 static void *end_when_killed(void *arg)
 {
@@ -70,8 +42,6 @@ static void run(const struct profile_job *job, profile_job_function *work, void 
 
 int profile_job_start(struct profile_job *job, profile_job_function *work, void *arg)
 {
-	pid_t parent = getpid();
-
 	*job = (struct profile_job){.file = memfd_create("answer", MFD_CLOEXEC)};
 	job->result = mmap(NULL, sizeof(*job->result), PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -79,9 +49,8 @@ int profile_job_start(struct profile_job *job, profile_job_function *work, void 
 		job->result = NULL;
 	if (job->result)
 		sem_init(&job->result->end, 1, 0);
-	job->pid = job->file < 0 || !job->result ? -1 : fork();
+	job->pid = job->file < 0 || !job->result ? -1 : child_fork(CHILD_JOB);
 	if (!job->pid) {
-		limit_job(parent);
 		await_kill(job->result);
 		run(job, work, arg);
 		_exit(0);

@@ -30,9 +30,8 @@
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/window.h"
+#include "sandbox/child.h"
 #include "sandbox/fd_passing.h"
-#include "sandbox/worker_call.h"
-#include "sandbox/worker_limits.h"
 #include "serve/protocol.h"
 #include "serve/sum.h"
 #include "session/session.h"
@@ -43,7 +42,6 @@
 #define RECORDINGS_MAX 2u /* processes at a time, for sessions of their own */
 #define KEPT_MAX 1024u /* slices that are not known to be stored */
 #define CUTS_MAX 64u /* that wait for a process */
-#define EXPORTER_NICE 5
 #define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
 /* A debug package that is installed later has symbols that the cache does not. */
 #define CACHE_NS (3600 * NS_PER_SECOND)
@@ -291,8 +289,6 @@ static void leave_session(struct sampler *sampler)
 	close(sampler->config->socket);
 	close(sampler->signals);
 	close(sampler->events);
-	/* Relative: a server with a low priority keeps it. */
-	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + EXPORTER_NICE);
 }
 
 static void count_lost(struct sampler *sampler, uint64_t samples, const struct error *error)
@@ -336,7 +332,6 @@ static bool cut_slice(struct sampler *sampler)
 	struct window window;
 	struct reply reply = {.type = REPLY_SLICE};
 	struct error error;
-	pid_t parent = getpid();
 
 	if (!export || prepare_export(export))
 		return false;
@@ -361,9 +356,8 @@ static bool cut_slice(struct sampler *sampler)
 		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
 	if (window.samples && sampler->config->symbolize)
 		keep_symbols(sampler, &recording);
-	export->pid = window.samples ? worker_call_fork() : 0;
+	export->pid = window.samples ? child_fork(CHILD_SLICE_EXPORTER) : 0;
 	if (window.samples && !export->pid) {
-		die_with_parent(parent);
 		leave_session(sampler);
 		write_profile(sampler, &sampler->recorder, &window, &recording, export, true);
 		_exit(0);
@@ -500,7 +494,6 @@ static void start_recording(struct sampler *sampler, const struct ask *ask)
 {
 	struct export *export = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
 	struct reply reply = {.type = REPLY_RECORDED, .id = ask->id, .err = -EAGAIN};
-	pid_t parent = getpid();
 
 	if (!export || prepare_export(export)) {
 		snprintf(reply.error, sizeof(reply.error),
@@ -509,7 +502,7 @@ static void start_recording(struct sampler *sampler, const struct ask *ask)
 		return;
 	}
 	export->reply = reply;
-	export->pid = worker_call_fork();
+	export->pid = child_fork(CHILD_EXTRA_SESSION);
 	if (export->pid < 0) {
 		export->pid = 0;
 		export->result->err = -EAGAIN;
@@ -520,7 +513,6 @@ static void start_recording(struct sampler *sampler, const struct ask *ask)
 	}
 	if (export->pid)
 		return;
-	die_with_parent(parent);
 	leave_session(sampler);
 	record_once(sampler, ask, export);
 	_exit(0);

@@ -22,6 +22,7 @@
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "lib/timed_call.h"
+#include "sandbox/child.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/fork_server.h"
 #include "sandbox/worker_limits.h"
@@ -289,8 +290,8 @@ static void serve_workers(const struct batch *batch, const struct worker *worker
 /* Forks the opener of a worker. Returns 0 or a negative errno value. */
 static int fork_opener(struct batch *batch, struct worker *worker, int socket)
 {
-	pid_t parent = getpid(), pid;
 	int control[2], err;
+	pid_t pid;
 
 	/* None of those that are kept is idle: they may hang. */
 	if (batch->opener_count == OPENERS_PER_PROCESS * batch->processes)
@@ -300,9 +301,8 @@ static int fork_opener(struct batch *batch, struct worker *worker, int socket)
 	batch->owners_seen[worker->opener] = OWNER_UNKNOWN;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control))
 		return -errno;
-	pid = fork();
+	pid = child_fork(CHILD_OPENER);
 	if (pid == 0) {
-		die_with_parent(parent);
 		close_pool_fds(batch);
 		close(control[0]);
 		serve_workers(batch, worker, socket, control[1]);

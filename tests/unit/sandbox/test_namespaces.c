@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sandbox/capabilities.h"
+#include "sandbox/child.h"
 #include "unit.h"
 
 #define OTHER_USER 1000
@@ -85,7 +86,6 @@ static int check_empty_root(void)
 static void root_gets_namespaces_and_an_empty_root(void **state)
 {
 	ino_t before[4];
-	bool own = false;
 	pid_t child;
 
 	(void)state;
@@ -93,14 +93,10 @@ static void root_gets_namespaces_and_an_empty_root(void **state)
 		skip();
 	for (size_t i = 0; i < 4; i++)
 		before[i] = namespace_of(names[i]);
-	child = fork_into_namespaces(&own);
+	child = child_fork(CHILD_SANDBOX_SERVER);
 	assert_true(child >= 0);
 	if (child == 0)
-		_exit(!own                          ? 10
-		      : getpid() != 1               ? 11
-		      : !has_own_namespaces(before) ? 12
-						    : check_empty_root());
-	assert_true(own);
+		_exit(getpid() != 1 ? 11 : !has_own_namespaces(before) ? 12 : check_empty_root());
 	assert_int_equal(exit_code_of(child), 0);
 	/* This process has lost nothing. */
 	for (size_t i = 0; i < 4; i++)
@@ -112,18 +108,17 @@ static void root_gets_namespaces_and_an_empty_root(void **state)
 static int check_other_user(void)
 {
 	ino_t before[4], user;
-	bool own = true;
 	pid_t child;
 	int status;
 
 	for (size_t i = 0; i < 4; i++)
 		before[i] = namespace_of(names[i]);
 	user = namespace_of("user");
-	child = fork_into_namespaces(&own);
-	if (child < 0 || own)
+	child = child_fork(CHILD_SANDBOX_SERVER);
+	if (child < 0)
 		return 20;
 	if (child == 0) {
-		if (own || getpid() == 1 || has_own_namespaces(before) || enter_empty_root() == 0)
+		if (getpid() == 1 || has_own_namespaces(before) || enter_empty_root() == 0)
 			_exit(21);
 		if (unshare_as_user())
 			_exit(22);

@@ -174,21 +174,6 @@ static void worker_needs_a_server(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void fork_is_a_fork(void **state)
-{
-	pid_t child = worker_call_fork();
-	int status;
-
-	(void)state;
-	assert_true(child >= 0);
-	if (child == 0)
-		_exit(5);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(WEXITSTATUS(status), 5);
-	/* The lock is free. */
-	failures_are_errors(state);
-}
-
 static int start_server(void **state)
 {
 	struct error error;
@@ -210,7 +195,6 @@ int main(void)
 		cmocka_unit_test(results_are_read_to_their_end),
 		cmocka_unit_test(failures_are_errors),
 		cmocka_unit_test(worker_needs_a_server),
-		cmocka_unit_test(fork_is_a_fork),
 	};
 
 	return cmocka_run_group_tests_name("worker_call", tests, start_server, stop_server);

@@ -200,45 +200,6 @@ static void worker_is_the_first_victim(void **state)
 	assert_int_equal(own_score(), before);
 }
 
-static int priority_is_lowered(void)
-{
-	int before;
-
-	/* Only root may raise it again. */
-	setpriority(PRIO_PROCESS, 0, 0);
-	before = getpriority(PRIO_PROCESS, 0);
-	lower_priority();
-	return getpriority(PRIO_PROCESS, 0) != (before > 5 ? before : 5);
-}
-
-static void background_work_has_a_low_priority(void **state)
-{
-	(void)state;
-	assert_int_equal(status_of(priority_is_lowered), 0);
-}
-
-static int dies_with_its_parent(void)
-{
-	int signal = 0;
-
-	die_with_parent(getppid());
-	return prctl(PR_GET_PDEATHSIG, &signal) || signal != SIGKILL;
-}
-
-/* The parent has gone before. */
-static int has_another_parent(void)
-{
-	die_with_parent(getpid());
-	return 7;
-}
-
-static void child_dies_with_its_parent(void **state)
-{
-	(void)state;
-	assert_int_equal(status_of(dies_with_its_parent), 0);
-	assert_int_equal(WEXITSTATUS(status_of(has_another_parent)), 1);
-}
-
 static void killed_child_is_reaped(void **state)
 {
 	int64_t begin;
@@ -269,8 +230,6 @@ int main(void)
 		cmocka_unit_test(there_is_a_worker_for_each_cpu),
 		cmocka_unit_test(memory_has_limits),
 		cmocka_unit_test(worker_is_the_first_victim),
-		cmocka_unit_test(background_work_has_a_low_priority),
-		cmocka_unit_test(child_dies_with_its_parent),
 		cmocka_unit_test(killed_child_is_reaped),
 	};
 

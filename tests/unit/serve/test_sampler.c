@@ -4,6 +4,7 @@
 
 #include "failing_malloc.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -32,8 +34,6 @@
 #include "record/window.h"
 #include "sample_profile.h"
 #include "sandbox/fd_passing.h"
-#include "sandbox/worker_call.h"
-#include "sandbox/worker_limits.h"
 #include "serve/protocol.h"
 #include "serve/sampler.h"
 #include "session/session.h"
@@ -220,14 +220,19 @@ void mapped_files_forked(struct mapped_files *files)
 	exporter->files_are_forked = true;
 }
 
-void die_with_parent(pid_t parent)
+pid_t fork(void)
 {
-	exporter->dies_with_parent = parent == test_pid;
+	pid_t (*const real)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+
+	return fake.fork_fails ? -1 : real();
 }
 
-pid_t worker_call_fork(void)
+/* The parent is there, so this is its last word. */
+int prctl(int option, ...)
 {
-	return fake.fork_fails ? -1 : fork();
+	if (option == PR_SET_PDEATHSIG)
+		exporter->dies_with_parent = true;
+	return 0;
 }
 
 static bool is_closed(int fd)

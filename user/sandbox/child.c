@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "sandbox/child.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NAMESPACES (CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID)
+
+/* How the parent learns what a child has done. */
+enum child_outcome {
+	OUTCOME_STATUS,
+	OUTCOME_SOCKET, /* messages */
+	OUTCOME_FILE, /* in memory, with a shared result */
+};
+
+/* Rights less than its parent's are final: no program that it executes brings them back. */
+enum child_rights {
+	RIGHTS_OF_PARENT,
+	RIGHTS_NONE, /* sandbox/fork_server.h */
+	RIGHTS_NETWORK, /* debuginfo/debuginfod_helper.h */
+	RIGHTS_HTTP, /* serve/http_rights.h */
+};
+
+/* clang-format off: tests/lint-processes reads this table. */
+static const struct child_rules {
+	enum child_rights rights;
+	enum child_outcome outcome;
+	int nice; /* at least */
+	int nicer; /* than its parent: a command with a low priority keeps it */
+	unsigned int cpu_s, deadline_s, memory_mib, file_mib; /* limits; 0: those of its parent */
+	bool has_namespaces; /* of its own, if its parent has CAP_SYS_ADMIN */
+	bool has_secrets; /* it may have the secrets of its parent */
+	bool outlives_parent; /* or it dies with it by other means, after a change of its user */
+} child_rules[] = {
+	[CHILD_SANDBOX_SERVER] = {RIGHTS_NONE, OUTCOME_SOCKET, .has_namespaces = true,
+				  .outlives_parent = true},
+	[CHILD_WORKER] = {RIGHTS_NONE, OUTCOME_SOCKET},
+	/*
+	 * Beside a busy thread of the usual priority, it gets a quarter of the CPU. At the lowest
+	 * priority it would get a hundredth, and a result that others wait for would take seconds.
+	 */
+	[CHILD_TABLE_WORKER] = {RIGHTS_NONE, OUTCOME_SOCKET, .nice = 5},
+	[CHILD_OPENER] = {RIGHTS_OF_PARENT, OUTCOME_SOCKET},
+	[CHILD_DEBUGINFOD_HELPER] = {RIGHTS_NETWORK, OUTCOME_SOCKET, .outlives_parent = true},
+	[CHILD_DOWNLOAD] = {RIGHTS_NETWORK, OUTCOME_SOCKET},
+	/* It gets a third of the CPU time of a sampled thread. */
+	[CHILD_FILE_EXPORTER] = {RIGHTS_OF_PARENT, OUTCOME_STATUS, .nicer = 5,
+				 .outlives_parent = true},
+	[CHILD_SLICE_EXPORTER] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nicer = 5},
+	[CHILD_EXTRA_SESSION] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nicer = 5},
+	/* It ends after its parent, when the rest is stored. */
+	[CHILD_HTTP_KEEPER] = {RIGHTS_HTTP, OUTCOME_STATUS, .has_secrets = true,
+			       .outlives_parent = true},
+	[CHILD_HTTP_SERVER] = {RIGHTS_HTTP, OUTCOME_STATUS, .has_secrets = true},
+	/* The answer is in memory, which the limit of memory does not count. */
+	[CHILD_JOB] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nice = 5, .cpu_s = 60, .deadline_s = 120,
+		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true},
+};
+/* clang-format on */
+
+_Static_assert(sizeof(child_rules) / sizeof(child_rules[0]) == CHILD_ROLES, "a row for each role");
+
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool secrets_are_here;
+
+void child_forks_stop(void)
+{
+	pthread_mutex_lock(&fork_lock);
+}
+
+void child_forks_go_on(void)
+{
+	pthread_mutex_unlock(&fork_lock);
+}
+
+void child_note_secrets(bool has_secrets)
+{
+	secrets_are_here = has_secrets;
+}
+
+/* `parent` has called getpid() before: it may be gone already. */
+static void die_with_parent(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+static void set_limit(__rlimit_resource_t resource, rlim_t value)
+{
+	const struct rlimit limit = {value, value};
+
+	if (value)
+		setrlimit(resource, &limit);
+}
+
+static void obey_rules(const struct child_rules *rules, pid_t parent)
+{
+	sigset_t none;
+
+	if (!rules->outlives_parent)
+		die_with_parent(parent);
+	if (rules->rights != RIGHTS_OF_PARENT)
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	set_limit(RLIMIT_DATA, (rlim_t)rules->memory_mib << 20);
+	set_limit(RLIMIT_CPU, rules->cpu_s);
+	set_limit(RLIMIT_FSIZE, (rlim_t)rules->file_mib << 20);
+	/* write() fails instead. */
+	if (rules->file_mib)
+		signal(SIGXFSZ, SIG_IGN);
+	if (rules->nice)
+		setpriority(PRIO_PROCESS, 0, rules->nice);
+	if (rules->nicer)
+		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + rules->nicer);
+	if (!rules->deadline_s)
+		return;
+	/* SIGALRM ends it. */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	alarm(rules->deadline_s);
+}
+
+pid_t child_fork(enum child_role role)
+{
+	const struct child_rules *rules = &child_rules[role];
+	pid_t parent = getpid(), pid = -1;
+	int code;
+
+	if (secrets_are_here && !rules->has_secrets) {
+		errno = EPERM;
+		return -1;
+	}
+	child_forks_stop();
+	/* The function of glibc has no flags. */
+	if (rules->has_namespaces)
+		pid = (pid_t)syscall(SYS_clone, NAMESPACES | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid < 0)
+		pid = fork();
+	code = errno;
+	child_forks_go_on();
+	if (!pid)
+		obey_rules(rules, parent);
+	errno = code;
+	return pid;
+}
