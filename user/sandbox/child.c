@@ -5,10 +5,17 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "lib/cpu_time.h"
+#include "lib/error.h"
+#include "lib/invariant.h"
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID)
 
@@ -16,7 +23,7 @@
 enum child_outcome {
 	OUTCOME_STATUS,
 	OUTCOME_SOCKET, /* messages */
-	OUTCOME_FILE, /* in memory, with a shared result */
+	OUTCOME_FILE, /* in memory, with a struct child_result */
 };
 
 /* Rights less than its parent's are final: no program that it executes brings them back. */
@@ -37,6 +44,7 @@ static const struct child_rules {
 	bool has_namespaces; /* of its own, if its parent has CAP_SYS_ADMIN */
 	bool has_secrets; /* it may have the secrets of its parent */
 	bool outlives_parent; /* or it dies with it by other means, after a change of its user */
+	bool can_be_stopped; /* by child_stop() */
 } child_rules[] = {
 	[CHILD_SANDBOX_SERVER] = {RIGHTS_NONE, OUTCOME_SOCKET, .has_namespaces = true,
 				  .outlives_parent = true},
@@ -60,7 +68,8 @@ static const struct child_rules {
 	[CHILD_HTTP_SERVER] = {RIGHTS_HTTP, OUTCOME_STATUS, .has_secrets = true},
 	/* The answer is in memory, which the limit of memory does not count. */
 	[CHILD_JOB] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nice = 5, .cpu_s = 60, .deadline_s = 120,
-		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true},
+		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true,
+		       .can_be_stopped = true},
 };
 /* clang-format on */
 
@@ -148,4 +157,86 @@ pid_t child_fork(enum child_role role)
 		obey_rules(rules, parent);
 	errno = code;
 	return pid;
+}
+
+int child_prepare(struct child *child, enum child_role role, size_t result_size)
+{
+	invariant(child_rules[role].outcome == OUTCOME_FILE);
+	*child = (struct child){.role = role, .file = memfd_create("profile", MFD_CLOEXEC)};
+	child->result =
+		mmap(NULL, result_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (child->result == MAP_FAILED) {
+		child->result = NULL;
+	} else {
+		child->result_size = result_size;
+		sem_init(&child->result->stop, 1, 0);
+	}
+	if (child->file >= 0 && child->result)
+		return 0;
+	child_release(child);
+	return -ENOMEM;
+}
+
+static void *end_when_stopped(void *arg)
+{
+	struct child_result *result = arg;
+
+	while (sem_wait(&result->stop))
+		;
+	_exit(1);
+}
+
+void child_run(struct child *child, child_function *work, void *arg)
+{
+	struct child_result *result = child->result;
+	struct error error = {""};
+
+	result->err = work(arg, child, &error);
+	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
+		 error.text);
+	result->done = true;
+}
+
+int child_start(struct child *child, child_function *work, void *arg)
+{
+	pid_t pid = child_fork(child->role);
+	pthread_t thread;
+
+	if (pid < 0)
+		return -errno;
+	child->pid = pid;
+	if (pid)
+		return 0;
+	/* Without the thread, the limits end it. */
+	if (child_rules[child->role].can_be_stopped &&
+	    !pthread_create(&thread, NULL, end_when_stopped, child->result))
+		pthread_detach(thread);
+	child_run(child, work, arg);
+	_exit(0);
+}
+
+bool child_has_ended(struct child *child, bool waits)
+{
+	struct rusage usage;
+
+	if (child->pid && wait4(child->pid, NULL, waits ? 0 : WNOHANG, &usage) == child->pid) {
+		child->cpu_ns = cpu_time_of_usage(&usage);
+		child->pid = 0;
+	}
+	return !child->pid;
+}
+
+void child_stop(struct child *child)
+{
+	if (child->result)
+		sem_post(&child->result->stop);
+}
+
+void child_release(struct child *child)
+{
+	if (child->file >= 0)
+		close(child->file);
+	if (child->result)
+		munmap(child->result, child->result_size);
+	*child = (struct child){.file = -1};
 }

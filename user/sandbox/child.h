@@ -6,8 +6,13 @@
 #ifndef STACKBEAT_SANDBOX_CHILD_H
 #define STACKBEAT_SANDBOX_CHILD_H
 
+#include <semaphore.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+struct error;
 
 /* docs/architecture.md has a row for each; tests/lint-processes compares them with child.c. */
 enum child_role {
@@ -41,5 +46,45 @@ void child_forks_go_on(void);
 
 /* Says whether this process has secrets: the keys of TLS, or a token. Children inherit that. */
 void child_note_secrets(bool has_secrets);
+
+/* What a child leaves in memory that it shares with its parent; its role may have more. */
+struct child_result {
+	bool done; /* the child came to its end */
+	int err; /* 0 or a negative errno value */
+	char error[160]; /* message of `err` */
+	sem_t stop; /* private: child_stop() */
+};
+
+/* A process that writes a file in memory. All zero but `file`, which is -1: none. */
+struct child {
+	enum child_role role;
+	pid_t pid; /* 0: it has ended, or was not started */
+	int64_t cpu_ns; /* its CPU time, with its descendants, after its end */
+	int file; /* what it has written */
+	struct child_result *result;
+	size_t result_size; /* private */
+};
+
+/* The work: writes to child->file, and may set what its result has more. Returns result->err. */
+typedef int child_function(void *arg, struct child *child, struct error *error);
+
+/*
+ * Makes the file and the result of a child; `result_size`: of the structure whose first member is
+ * the struct child_result. Returns 0, to be followed by child_release(), or -ENOMEM.
+ */
+int child_prepare(struct child *child, enum child_role role, size_t result_size);
+/* Starts it: it calls `work`, and exits. Returns 0 or a negative errno value. */
+int child_start(struct child *child, child_function *work, void *arg);
+/* Calls `work` in this process instead. */
+void child_run(struct child *child, child_function *work, void *arg);
+/* Returns whether the child has ended; `waits` for that. Then, its result counts. */
+bool child_has_ended(struct child *child, bool waits);
+/*
+ * Ends a child of a role that can be stopped, soon, and before it comes to its end. It needs no
+ * right to send signals.
+ */
+void child_stop(struct child *child);
+/* Frees file and result. A child that still runs goes on. */
+void child_release(struct child *child);
 
 #endif

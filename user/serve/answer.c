@@ -23,7 +23,6 @@
 #include "report/flamegraph.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
-#include "serve/profile_job.h"
 #include "serve/request.h"
 #include "serve/sum.h"
 #include "serve/timeline.h"
@@ -186,16 +185,16 @@ static int store_sum(struct store *store, const struct store_config *config,
 }
 
 /* What was done counts also if the job is killed later. */
-static void note_result(const struct store *store, struct profile_job_result *result)
+static void note_result(const struct store *store, struct store_result *result)
 {
 	result->windows = store->count;
 	result->window_bytes = store->bytes;
 	result->damaged = store->damaged;
-	result->store = store->counts;
+	result->counts = store->counts;
 }
 
 int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
-		 bool again, struct profile_job_result *result, struct error *error)
+		 bool again, struct store_result *result, struct error *error)
 {
 	const bool is_window = count == 1 && slices->is_window && slices->file >= 0;
 	const struct store_damaged none = {0};

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sandbox/child.h"
 #include "store/store.h"
 
 struct error;
-struct profile_job_result;
 struct request;
 
 /* A profile in a file of its own. */
@@ -18,6 +18,19 @@ struct slice_file {
 	int file; /* -1: it has no samples */
 	int64_t start_ns, duration_ns;
 	bool is_window; /* see protocol.h */
+};
+
+/* What store_slices() has done. */
+struct store_result {
+	struct store_counts counts;
+	uint64_t windows, window_bytes; /* in the store */
+	struct store_damaged damaged;
+};
+
+/* In memory that a job shares with the server. */
+struct job_result {
+	struct child_result child;
+	struct store_result store; /* also if the job was killed */
 };
 
 /* Where windows are stored, and how. */
@@ -55,12 +68,12 @@ int answer_targets(const char *store, const struct request *request, const char 
 		   struct error *error);
 
 /*
- * Stores slices as one window, then merges and removes old windows. Sets the members of `result`
- * for the store: `store.written` as soon as the window is there, whatever comes later. Until the
+ * Stores slices as one window, then merges and removes old windows. Sets *result:
+ * `counts.written` as soon as the window is there, whatever comes later. Until the
  * caller has noted that, the window is not merged. `again`: a process that was killed, or a call
  * that has failed, may have stored the first ones of these slices; they are stored once.
  */
 int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
-		 bool again, struct profile_job_result *result, struct error *error);
+		 bool again, struct store_result *result, struct error *error);
 
 #endif

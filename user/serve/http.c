@@ -18,11 +18,11 @@
 #include "lib/clock.h"
 #include "lib/cpu_time.h"
 #include "lib/error.h"
+#include "sandbox/child.h"
 #include "sandbox/fd_passing.h"
 #include "serve/access.h"
 #include "serve/metrics.h"
 #include "serve/microhttpd.h"
-#include "serve/profile_job.h"
 #include "serve/protocol.h"
 #include "serve/request.h"
 #include "serve/slices.h"
@@ -96,7 +96,7 @@ struct query {
 	struct slice_file recorded; /* of a session of its own */
 	struct slice_file *slices; /* of the job; NULL: `recorded` */
 	size_t slice_count;
-	struct profile_job job;
+	struct child job;
 	uint64_t answer_bytes; /* in the file of the job */
 	unsigned int status; /* HTTP status of the answer; 0: not known yet */
 	char message[200]; /* of an error */
@@ -189,11 +189,12 @@ static void begin_query(struct query *query, int64_t now)
 	}
 }
 
-static int run_query(void *arg, int file, struct profile_job_result *result, struct error *error)
+static int run_query(void *arg, struct child *job, struct error *error)
 {
 	struct query *query = arg;
 	const struct store_config *store = &query->http->config->store;
 	struct store_config knowing = *store;
+	const int file = job->file;
 
 	switch (query->kind) {
 	case QUERY_PROFILE:
@@ -212,7 +213,7 @@ static int run_query(void *arg, int file, struct profile_job_result *result, str
 	case QUERY_STORE:
 		knowing.damaged = &query->http->damaged;
 		return store_slices(&knowing, query->slices, query->slice_count, query->http->again,
-				    result, error);
+				    &((struct job_result *)job->result)->store, error);
 	default:
 		return error_set(error, EINVAL, "there is no such job");
 	}
@@ -250,8 +251,11 @@ static void start_job(struct query *query)
 	if (!may_start_job(query))
 		return;
 	query->state = STATE_RUNNING;
-	if (profile_job_start(&query->job, run_query, query))
-		fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE, "no process can be created");
+	if (!child_prepare(&query->job, CHILD_JOB, sizeof(struct job_result)) &&
+	    !child_start(&query->job, run_query, query))
+		return;
+	child_release(&query->job);
+	fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE, "no process can be created");
 }
 
 static void collect_slices(struct query *query)
@@ -285,7 +289,7 @@ static void end_successful_job(struct query *query)
 		return;
 	}
 	query->answer_bytes = 0;
-	profile_job_release(&query->job);
+	child_release(&query->job);
 	query->http->metrics.requests_refused++;
 	fail_query(query, MHD_HTTP_SERVICE_UNAVAILABLE,
 		   "other answers have to be read by their clients before");
@@ -301,7 +305,7 @@ static void collect_window(struct query *query)
 
 static void end_job(struct query *query)
 {
-	const struct profile_job_result *result = query->job.result;
+	const struct child_result *result = query->job.result;
 
 	if (result->done && !result->err) {
 		end_successful_job(query);
@@ -322,7 +326,7 @@ static void give_up(struct query *query)
 {
 	/* Until it has ended, it is one of those that run. */
 	if (query->state == STATE_RUNNING)
-		profile_job_kill(&query->job);
+		child_stop(&query->job);
 	else if (query->state != STATE_ANSWERED)
 		fail_query(query, MHD_HTTP_BAD_REQUEST, "the client has closed the connection");
 }
@@ -345,7 +349,7 @@ static void advance_query(struct query *query, int64_t now)
 	}
 	if (query->state == STATE_WAIT_JOB)
 		start_job(query);
-	if (query->state == STATE_RUNNING && profile_job_has_ended(&query->job))
+	if (query->state == STATE_RUNNING && child_has_ended(&query->job, false))
 		end_job(query);
 	if (query->state != STATE_RUNNING && query->state != STATE_WAIT_JOB &&
 	    query->state != STATE_ANSWERED && now >= query->until)
@@ -361,7 +365,7 @@ static void clear_query(struct query *query)
 	free(query->slices);
 	query->slices = NULL;
 	query->slice_count = 0;
-	profile_job_release(&query->job);
+	child_release(&query->job);
 }
 
 /* The store */
@@ -437,15 +441,16 @@ static void note_stored(struct http *http, uint32_t slice)
 static void end_store_job(struct http *http, int64_t now)
 {
 	struct query *query = &http->store;
-	const struct profile_job_result *result = query->job.result;
-	const bool is_stored = query->status == MHD_HTTP_OK || (result && result->store.written);
+	const struct job_result *result = (const struct job_result *)query->job.result;
+	const bool is_written = result && result->store.counts.written;
+	const bool is_stored = query->status == MHD_HTTP_OK || is_written;
 	char text[256];
 
-	if (result && (result->done || result->store.written)) {
-		add_counts(&http->metrics.store, &result->store);
-		http->metrics.windows = result->windows;
-		http->metrics.window_bytes = result->window_bytes;
-		http->damaged = result->damaged;
+	if (result && (result->child.done || is_written)) {
+		add_counts(&http->metrics.store, &result->store.counts);
+		http->metrics.windows = result->store.windows;
+		http->metrics.window_bytes = result->store.window_bytes;
+		http->damaged = result->store.damaged;
 	}
 	if (query->status != MHD_HTTP_OK) {
 		snprintf(text, sizeof(text), "store: %s", query->message);
@@ -1364,15 +1369,15 @@ static void advance_queries(struct http *http, int64_t now)
 static void store_window(struct http *http, uint32_t last)
 {
 	struct query *query = &http->store;
-	struct profile_job_result *result = calloc(1, sizeof(*result));
+	struct job_result result = {.child.done = false};
+	struct child here = {.file = -1, .result = &result.child};
 	struct error error;
 
 	query->first = http->stored + 1;
 	query->last = last;
 	collect_window(query);
-	if (result && query->slices && run_query(query, -1, result, &error))
+	if (query->slices && run_query(query, &here, &error))
 		http->config->message(error.text);
-	free(result);
 	clear_query(query);
 	http->stored = query->last;
 	http->again = false;
@@ -1386,7 +1391,7 @@ static void store_rest(struct http *http)
 
 	if (!http->config->store.path)
 		return;
-	while (query->state == STATE_RUNNING && !profile_job_has_ended(&query->job)) {
+	while (query->state == STATE_RUNNING && !child_has_ended(&query->job, false)) {
 		struct pollfd polled = {.fd = http->signals, .events = POLLIN};
 		struct signalfd_siginfo info;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The process of `stackbeat serve` that answers HTTP requests and keeps the store. It has no
- * rights, and reads no profile itself: jobs do (profile_job.h).
+ * rights, and reads no profile itself: jobs do (sandbox/child.h).
  */
 #ifndef STACKBEAT_SERVE_HTTP_H
 #define STACKBEAT_SERVE_HTTP_H

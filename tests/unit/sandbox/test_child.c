@@ -14,7 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/error.h"
+#include "lib/pidfd.h"
 #include "patience.h"
+#include "sandbox/seccomp_filter.h"
 #include "unit.h"
 
 #define MIB ((rlim_t)1 << 20)
@@ -229,6 +232,206 @@ static void forks_wait_for_others(void **state)
 	assert_int_equal(status, 0);
 }
 
+static struct child job = {.file = -1};
+
+/* Of a role. */
+struct result {
+	struct child_result child;
+	int windows;
+};
+
+static int start_job(child_function *work, void *arg)
+{
+	int err = child_prepare(&job, CHILD_JOB, sizeof(struct result));
+
+	return err ? err : child_start(&job, work, arg);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	child_release(&job);
+	return 0;
+}
+
+static void wait_for_end(void)
+{
+	const pid_t pid = job.pid;
+
+	assert_true(process_exits_within(pid, hang_ms()));
+	assert_true(child_has_ended(&job, false));
+	assert_int_equal(job.pid, 0);
+	/* It was reaped, and stays ended. */
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
+	assert_true(child_has_ended(&job, false));
+}
+
+static int write_text(void *arg, struct child *child, struct error *error)
+{
+	(void)error;
+	((struct result *)child->result)->windows = 7;
+	return write(child->file, arg, strlen(arg)) == (ssize_t)strlen(arg) ? 0 : -EIO;
+}
+
+static void job_leaves_a_file_and_results(void **state)
+{
+	char text[16] = "";
+
+	(void)state;
+	assert_int_equal(start_job(write_text, "answer"), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, 0);
+	assert_int_equal(((struct result *)job.result)->windows, 7);
+	assert_int_equal(pread(job.file, text, sizeof(text) - 1, 0), 6);
+	assert_string_equal(text, "answer");
+}
+
+static int fail_long(void *arg, struct child *child, struct error *error)
+{
+	char text[sizeof(error->text)];
+
+	(void)arg, (void)child;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	return error_set(error, EBADMSG, "%s", text);
+}
+
+static void errors_have_a_message(void **state)
+{
+	(void)state;
+	assert_int_equal(start_job(fail_long, NULL), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, -EBADMSG);
+	/* As much as there is room for. */
+	assert_int_equal(strlen(job.result->error), sizeof(job.result->error) - 1);
+	assert_int_equal(strspn(job.result->error, "x"), sizeof(job.result->error) - 1);
+}
+
+static int crash(void *arg, struct child *child, struct error *error)
+{
+	(void)arg, (void)child, (void)error;
+	raise(SIGKILL);
+	return 0;
+}
+
+static void crashed_job_is_not_done(void **state)
+{
+	(void)state;
+	assert_int_equal(start_job(crash, NULL), 0);
+	wait_for_end();
+	assert_false(job.result->done);
+}
+
+static int wait_for_byte(void *arg, struct child *child, struct error *error)
+{
+	char byte;
+
+	(void)child, (void)error;
+	return read(*(int *)arg, &byte, 1) == 1 ? 0 : -EIO;
+}
+
+static void running_job_is_not_waited_for(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(start_job(wait_for_byte, &ends[0]), 0);
+	assert_false(child_has_ended(&job, false));
+	assert_false(job.result->done);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	wait_for_end();
+	assert_int_equal(job.result->err, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* With the rights of the process that serves HTTP, which may send no signals. */
+static int kill_job(void)
+{
+	int ends[2];
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_confine_network_client() ||
+	    pipe(ends) || start_job(wait_for_byte, &ends[0]))
+		return 1;
+	child_stop(&job);
+	if (!process_exits_within(job.pid, hang_ms()))
+		return 2;
+	if (!child_has_ended(&job, false) || job.result->done)
+		return 3;
+	/* It has ended, and this process does not. */
+	child_stop(&job);
+	child_release(&job);
+	child_stop(&job);
+	return 0;
+}
+
+static void killed_job_is_not_done(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(kill_job());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Returns the result of write() with the last byte that an answer may have, and after it. */
+static int write_at_limit(void *arg, struct child *child, struct error *error)
+{
+	const off_t limit = (off_t)256 << 20;
+
+	(void)arg;
+	if (pwrite(child->file, "x", 1, limit - 1) != 1)
+		return 1;
+	if (pwrite(child->file, "x", 1, limit) >= 0)
+		return 2;
+	return error_errno(error, errno, "answer");
+}
+
+static void large_answer_is_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(start_job(write_at_limit, NULL), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, -EFBIG);
+	assert_string_equal(job.result->error, "answer: File too large");
+}
+
+static void job_without_a_process_leaves_nothing(void **state)
+{
+	struct rlimit files, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = files;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(start_job(write_text, "answer"), -ENOMEM);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(job.file, -1);
+	assert_null(job.result);
+	assert_true(child_has_ended(&job, false));
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void job_runs_here(void **state)
+{
+	(void)state;
+	assert_int_equal(child_prepare(&job, CHILD_JOB, sizeof(struct result)), 0);
+	child_run(&job, fail_long, NULL);
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, -EBADMSG);
+	assert_true(child_has_ended(&job, true));
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, tear_down)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +441,14 @@ int main(void)
 		cmocka_unit_test(given_rights_do_not_come_back),
 		cmocka_unit_test(secrets_stay_in_their_roles),
 		cmocka_unit_test(forks_wait_for_others),
+		TEST(job_leaves_a_file_and_results),
+		TEST(errors_have_a_message),
+		TEST(crashed_job_is_not_done),
+		TEST(running_job_is_not_waited_for),
+		TEST(killed_job_is_not_done),
+		TEST(large_answer_is_an_error),
+		TEST(job_without_a_process_leaves_nothing),
+		TEST(job_runs_here),
 	};
 
 	return cmocka_run_group_tests_name("child", tests, NULL, NULL);

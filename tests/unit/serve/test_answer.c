@@ -19,7 +19,6 @@
 #include "sample_profile.h"
 #include "sandbox.h"
 #include "serve/answer.h"
-#include "serve/profile_job.h"
 #include "serve/request.h"
 
 #define SECOND INT64_C(1000000000)
@@ -28,7 +27,7 @@
 static struct request request;
 static struct error error;
 static struct store_config config;
-static struct profile_job_result result;
+static struct store_result result;
 static int64_t start_ns; /* of the first slice: a full minute, so recent that it is kept */
 
 static int set_up(void **state)
@@ -41,7 +40,7 @@ static int set_up(void **state)
 		.window_s = 60,
 		.labels = UINT32_MAX,
 	};
-	result = (struct profile_job_result){0};
+	result = (struct store_result){0};
 	start_ns = now_ns(CLOCK_REALTIME) / (60 * SECOND) * 60 * SECOND - 600 * SECOND;
 	request_init(&request, now_ns(CLOCK_REALTIME) / 1000);
 	error.text[0] = '\0';
@@ -275,11 +274,11 @@ static void slices_become_a_window(void **state)
 
 	(void)state;
 	store(0, 6, false);
-	assert_int_equal(result.store.written, 1);
+	assert_int_equal(result.counts.written, 1);
 	assert_int_equal(result.windows, 1);
 	assert_true(result.window_bytes > 0);
 	store(6, 3, false);
-	assert_int_equal(result.store.written, 1);
+	assert_int_equal(result.counts.written, 1);
 	assert_int_equal(result.windows, 2);
 	profile = range(0, MINUTE_US);
 	assert_int_equal(sum_of(profile, PROFILE_SAMPLES), 6 * EXAMPLE_SAMPLES);
@@ -327,7 +326,7 @@ static void window_of_the_sampler_is_stored(void **state)
 	slices[0].is_window = slices[1].is_window = true;
 	assert_int_equal(store_slices(&config, slices, 1, true, &result, &error), 0);
 	assert_true(has_file(text, bytes, size));
-	assert_int_equal(result.store.written, 1);
+	assert_int_equal(result.counts.written, 1);
 	assert_int_equal(result.windows, 1);
 	assert_true(result.window_bytes == size);
 	assert_int_equal(store_slices(&config, slices, 2, true, &result, &error), 0);

@@ -20,7 +20,6 @@
 #include "serve/access.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
-#include "serve/profile_job.h"
 #include "serve/request.h"
 
 #define SLOW "/api/profile?service=slow"
@@ -98,7 +97,7 @@ int answer_targets(const char *store, const struct request *request, const char 
 }
 
 int store_slices(const struct store_config *store, const struct slice_file *slices, size_t count,
-		 bool again, struct profile_job_result *result, struct error *error)
+		 bool again, struct store_result *result, struct error *error)
 {
 	(void)store, (void)slices, (void)count, (void)again, (void)result, (void)error;
 	return 0;

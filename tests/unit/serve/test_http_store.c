@@ -26,7 +26,6 @@
 #include "serve/answer.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
-#include "serve/profile_job.h"
 #include "serve/protocol.h"
 
 #define SECOND INT64_C(1000000000)
@@ -47,7 +46,7 @@ static volatile struct shared {
 	bool job_runs; /* until this is false, or it is killed */
 	unsigned int jobs; /* that were started */
 	unsigned int kills;
-	struct profile_job_result result; /* of jobs */
+	struct job_result result; /* of jobs */
 	bool is_full; /* the socket to the sampler, for ASK_STORED */
 	unsigned int refused; /* ASK_STORED meanwhile */
 	int rest_err; /* of store_slices() without a job */
@@ -83,46 +82,62 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
 	return sendto(fd, data, size, flags, NULL, 0);
 }
 
-int profile_job_start(struct profile_job *job, profile_job_function *work, void *arg)
+int child_prepare(struct child *job, enum child_role role, size_t size)
 {
-	struct error error;
-
-	*job = (struct profile_job){.file = -1};
+	*job = (struct child){.role = role, .file = -1};
 	if (shared->has_no_job)
 		return -ENOMEM;
-	job->pid = FAKE_PID;
 	job->file = memfd_create("answer", MFD_CLOEXEC);
-	job->result = calloc(1, sizeof(*job->result));
-	shared->jobs++;
-	work(arg, job->file, job->result, &error);
+	job->result = calloc(1, size);
+	if (size != sizeof(shared->result))
+		abort();
 	return 0;
 }
 
-bool profile_job_has_ended(struct profile_job *job)
+int child_start(struct child *job, child_function *work, void *arg)
 {
+	struct error error;
+
+	if (job->role != CHILD_JOB)
+		abort();
+	job->pid = FAKE_PID;
+	shared->jobs++;
+	work(arg, job, &error);
+	return 0;
+}
+
+bool child_has_ended(struct child *job, bool waits)
+{
+	if (waits)
+		abort();
 	if (shared->job_runs && job->pid)
 		return false;
-	memcpy(job->result, (void *)&shared->result, sizeof(*job->result));
+	memcpy(job->result, (void *)&shared->result, sizeof(shared->result));
 	return true;
 }
 
-void profile_job_kill(struct profile_job *job)
+void child_note_secrets(bool has_secrets)
+{
+	(void)has_secrets;
+}
+
+void child_stop(struct child *job)
 {
 	assert_int_equal(job->pid, FAKE_PID);
 	job->pid = 0;
 	shared->kills++;
 }
 
-void profile_job_release(struct profile_job *job)
+void child_release(struct child *job)
 {
 	if (job->file >= 0)
 		close(job->file);
 	free(job->result);
-	*job = (struct profile_job){.file = -1};
+	*job = (struct child){.file = -1};
 }
 
 int store_slices(const struct store_config *store, const struct slice_file *slices, size_t count,
-		 bool again, struct profile_job_result *result, struct error *error)
+		 bool again, struct store_result *result, struct error *error)
 {
 	(void)result;
 	shared->damaged = store->damaged->count;
@@ -189,7 +204,7 @@ static int set_up(void **state)
 		return -1;
 	shared->monotonic = MONOTONIC;
 	shared->real = REAL + 20 * SECOND;
-	shared->result.done = true;
+	shared->result.child.done = true;
 	config = (struct http_config){
 		.statm = -1,
 		.access = &access_data,
@@ -407,10 +422,10 @@ static void steps_of_the_clock_end_windows(void **state)
 	/* A store that fails in between gets the rest with the next window. */
 	send_slice_of(5, REAL - 60 * SECOND, 10 * SECOND);
 	send_slice_of(6, REAL, 10 * SECOND);
-	shared->result.err = -EIO;
+	shared->result.child.err = -EIO;
 	end_window(6);
 	expect_no_ask();
-	shared->result.err = 0;
+	shared->result.child.err = 0;
 	end_window(6);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 5);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 6);
@@ -485,7 +500,7 @@ static void jobs_know_damaged_windows(void **state)
 {
 	(void)state;
 	start(true);
-	shared->result.damaged.count = 2;
+	shared->result.store.damaged.count = 2;
 	send_slice(1, 1);
 	end_window(1);
 	expect_ask(ASK_STORED);
@@ -495,13 +510,13 @@ static void jobs_know_damaged_windows(void **state)
 	expect_ask(ASK_STORED);
 	assert_int_equal(shared->damaged, 2);
 	/* A job that does not come to its end says nothing. */
-	shared->result.damaged.count = 0;
-	shared->result.done = false;
-	shared->result.store.written = 0;
+	shared->result.store.damaged.count = 0;
+	shared->result.child.done = false;
+	shared->result.store.counts.written = 0;
 	send_slice(3, 1);
 	end_window(3);
 	turn();
-	shared->result.done = true;
+	shared->result.child.done = true;
 	end_window(3);
 	turn();
 	assert_int_equal(shared->damaged, 2);
@@ -512,22 +527,24 @@ static void counts_are_sums(void **state)
 {
 	(void)state;
 	start(true);
-	shared->result.store = (struct store_counts){1, 20, 300, 4000, 50000, 600000, 7000000};
-	shared->result.windows = 8;
-	shared->result.window_bytes = 9;
+	shared->result.store.counts =
+		(struct store_counts){1, 20, 300, 4000, 50000, 600000, 7000000};
+	shared->result.store.windows = 8;
+	shared->result.store.window_bytes = 9;
 	send_slice(1, 1);
 	end_window(1);
 	expect_ask(ASK_STORED);
-	shared->result.store = (struct store_counts){2, 30, 400, 5000, 60000, 700000, 8000000};
-	shared->result.windows = 6;
-	shared->result.window_bytes = 5;
+	shared->result.store.counts =
+		(struct store_counts){2, 30, 400, 5000, 60000, 700000, 8000000};
+	shared->result.store.windows = 6;
+	shared->result.store.window_bytes = 5;
 	send_slice(2, 1);
 	end_window(2);
 	expect_ask(ASK_STORED);
 	/* One that does not come to its end has no counts. */
-	shared->result.done = false;
-	shared->result.windows = 4;
-	shared->result.store.written = 0;
+	shared->result.child.done = false;
+	shared->result.store.windows = 4;
+	shared->result.store.counts.written = 0;
 	send_slice(3, 1);
 	end_window(3);
 	turn();
@@ -570,22 +587,22 @@ static void failing_store_gets_the_slices_again(void **state)
 {
 	(void)state;
 	start(true);
-	shared->result.err = -ENOSPC;
-	strcpy((char *)shared->result.error, "the disk is full");
+	shared->result.child.err = -ENOSPC;
+	strcpy((char *)shared->result.child.error, "the disk is full");
 	send_slice(1, 1);
 	end_window(1);
 	expect_no_ask();
 	assert_string_equal((char *)shared->message, "store: the disk is full");
 	send_slice(2, 1);
 	/* The window is there, and only the merging failed. */
-	shared->result.store.written = 1;
-	strcpy((char *)shared->result.error, "no merge");
+	shared->result.store.counts.written = 1;
+	strcpy((char *)shared->result.child.error, "no merge");
 	end_window(2);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 2);
 	assert_string_equal((char *)shared->message, "store: no merge");
 	expect_stored(1, 2);
 	shared->message[0] = '\0';
-	shared->result.err = 0;
+	shared->result.child.err = 0;
 	send_slice(3, 1);
 	end_window(3);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
@@ -599,8 +616,8 @@ static void window_of_a_killed_job_is_stored_once(void **state)
 {
 	(void)state;
 	start(true);
-	shared->result.done = false;
-	shared->result.store = (struct store_counts){.written = 1, .merged = 10};
+	shared->result.child.done = false;
+	shared->result.store.counts = (struct store_counts){.written = 1, .merged = 10};
 	send_slice(1, 1);
 	end_window(1);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 1);
@@ -608,12 +625,12 @@ static void window_of_a_killed_job_is_stored_once(void **state)
 	expect_metric("windows_merged_total", 10);
 	expect_metric("jobs_killed_total{kind=\"store\"}", 1);
 	/* Before it could say so, the window may be there. */
-	shared->result.store = (struct store_counts){0};
+	shared->result.store.counts = (struct store_counts){0};
 	send_slice(2, 1);
 	end_window(2);
 	expect_no_ask();
 	assert_false(shared->again);
-	shared->result.done = true;
+	shared->result.child.done = true;
 	send_slice(3, 1);
 	end_window(3);
 	assert_int_equal(expect_ask(ASK_STORED).slice, 3);
@@ -625,11 +642,11 @@ static void window_of_a_killed_job_is_stored_once(void **state)
 	assert_false(shared->again);
 	expect_metric("jobs_killed_total{kind=\"store\"}", 2);
 	expect_metric("jobs_killed_total{kind=\"query\"}", 0);
-	shared->result.done = false;
+	shared->result.child.done = false;
 	assert_int_equal(read_response(send_request("/api/windows")), 500);
 	expect_metric("jobs_killed_total{kind=\"query\"}", 1);
 	expect_metric("jobs_killed_total{kind=\"store\"}", 2);
-	shared->result.done = true;
+	shared->result.child.done = true;
 	end();
 }
 
@@ -663,12 +680,12 @@ static void first_window_may_be_stored_again(void **state)
 	(void)state;
 	config.restarts = 1;
 	start(true);
-	shared->result.err = -EIO;
+	shared->result.child.err = -EIO;
 	send_slice(1, 1);
 	end_window(1);
 	expect_no_ask();
 	assert_true(shared->again);
-	shared->result.err = 0;
+	shared->result.child.err = 0;
 	send_slice(2, 1);
 	end_window(2);
 	expect_ask(ASK_STORED);
@@ -799,7 +816,7 @@ static void failed_last_job_is_repeated(void **state)
 	(void)state;
 	start(true);
 	shared->job_runs = true;
-	shared->result.err = -EIO;
+	shared->result.child.err = -EIO;
 	send_slice(1, 1);
 	end_window(1);
 	send_slice(2, 1);
@@ -959,9 +976,9 @@ static void jobs_of_gone_clients_are_killed(void **state)
 		turn();
 	assert_int_equal(shared->kills, JOBS_MAX);
 	/* Another one has its turn. */
-	shared->result.done = false;
+	shared->result.child.done = false;
 	expect_metric("jobs_killed_total{kind=\"query\"}", 0);
-	shared->result.done = true;
+	shared->result.child.done = true;
 	shared->job_runs = false;
 	kill(server, SIGCHLD);
 	assert_int_equal(read_response(fd), 200);
