@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cache_option.h"
@@ -20,17 +18,16 @@
 #include "cli/symbolize_messages.h"
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
-#include "lib/cpu_time.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "process/mapped_files.h"
 #include "record/child_command.h"
+#include "record/exporter.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
 #include "record/verification.h"
-#include "sandbox/child.h"
 #include "symbolize/symbolize_options.h"
 
 struct record {
@@ -44,15 +41,10 @@ struct record {
 	struct reader_sandbox sandbox;
 	struct file_cache *cache; /* NULL: none */
 	struct output_room room;
-	/* Of --snapshot and --rotate. */
-	int64_t interval; /* ns; 0: neither */
-	int64_t next_file; /* CLOCK_MONOTONIC, ns: when to write the next one */
-	bool file_requested; /* by SIGUSR2 */
-	pid_t exporter; /* the process that writes a file; 0: none */
-	unsigned int files; /* that were written, or are being written */
+	struct file_exporter exporter; /* of --snapshot and --rotate */
+	bool is_exporter; /* this is the process that writes a file */
 	char path[PATH_MAX]; /* of the file that is being written */
 	char fallback[PATH_MAX]; /* where it is written instead */
-	bool files_failed; /* one of them was not written to its place */
 };
 
 /* Reads the signals that have come; true if one of them ends the recording. */
@@ -64,7 +56,7 @@ static bool stop_requested(void *arg)
 
 	while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR2)
-			record->file_requested = true;
+			record->exporter.is_requested = true;
 		requested = requested || (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2);
 		if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT)
 			record->hangup = info.ssi_signo;
@@ -107,13 +99,6 @@ static void print_saved(const struct record *record)
 			mapped_files_save_problem(files));
 }
 
-struct window_file {
-	struct window *window;
-	struct recording *recording; /* of the window */
-	const char *path;
-	bool is_snapshot; /* one of several; the recording is written elsewhere */
-};
-
 struct symbolized_window {
 	struct recorder *recorder;
 	struct recording *recording;
@@ -132,7 +117,7 @@ static void count_symbols(void *arg)
  */
 static int write_window(struct record *record, const struct window_file *file, struct error *error)
 {
-	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
+	struct symbolize_messages messages = {.progress = record->progress && !record->is_exporter,
 					      .verbose = record->options.verbose};
 	struct symbolize_options symbolize = {
 		.cache = record->cache,
@@ -145,7 +130,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	};
 	struct symbolized_window symbolized = {&record->recorder, file->recording};
 	struct truncation_counts counts;
-	const char *output = file->path;
+	const char *output = record->path;
 	struct error warning, missing;
 	int err, export_err;
 	uint64_t size;
@@ -155,7 +140,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	file->recording->hides_go_runtime = record->options.hides_go_runtime;
 	/* A process that writes a file is counted by its parent, when it has ended. */
-	if (!record->exporter) {
+	if (!record->is_exporter) {
 		file->recording->symbolized = count_symbols;
 		file->recording->symbolized_arg = &symbolized;
 	}
@@ -175,7 +160,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	if (!file->is_snapshot && *warning.text &&
 	    (record->recorder.session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
-	if (!record->exporter)
+	if (!record->is_exporter)
 		recorder_count_cpu(&record->recorder, file->recording, CPU_WRITING);
 	if (!file->is_snapshot && !record->options.quiet)
 		print_record_summary(file->window, file->recording, &counts, output, size, stderr);
@@ -188,8 +173,6 @@ static int write_window(struct record *record, const struct window_file *file, s
 	return error_set(error, EIO, "the profile is in %s instead", record->fallback);
 }
 
-/* Files of --snapshot and --rotate */
-
 /* Sets the path of the file of a window. */
 static void choose_path(struct record *record, const struct recording *recording)
 {
@@ -199,156 +182,43 @@ static void choose_path(struct record *record, const struct recording *recording
 		snprintf(record->path, PATH_MAX, "%s", record->options.output);
 }
 
-static int write_file(struct record *record, const struct window_file *file)
+/*
+ * Writes a file while it records. Of the signals, only those that end the recording interrupt it:
+ * in a child, not Ctrl-C, as the recording waits for the child.
+ */
+static int write_file(const struct window_file *file, bool is_child, void *arg)
 {
+	struct record *record = arg;
+	int signals = record->signals, err;
 	struct error error;
-	int err = write_window(record, file, &error);
 
+	record->is_exporter = is_child;
+	choose_path(record, file->recording);
+	/* An fd of its own, as the signals of the other one are for both. */
+	record->signals = record_signals_interruption(!is_child);
+	err = write_window(record, file, &error);
 	if (err)
 		fprintf(stderr, "stackbeat: %s%s\n", file->is_snapshot ? "snapshot: " : "",
 			error.text);
-	return err;
-}
-
-/* While it records. Of the signals, only those that end the recording interrupt it. */
-static int write_file_here(struct record *record, const struct window_file *file)
-{
-	int signals = record->signals, err;
-
-	record->signals = record_signals_interruption(true);
-	err = write_file(record, file);
 	if (record->signals)
 		close(record->signals);
 	record->signals = signals;
 	return err;
 }
 
-/*
- * Writes a window in a process of its own, which has a copy of everything: the rings are drained
- * meanwhile. Without memory for a process, a window that was taken is written here.
- */
-static void start_exporter(struct record *record, const struct window_file *file)
-{
-	pid_t pid = child_fork(CHILD_FILE_EXPORTER);
-
-	if (pid < 0 && file->is_snapshot) {
-		print_warning("snapshot: no process can be created for it", NULL);
-		return;
-	}
-	if (pid < 0) {
-		record->files_failed |= write_file_here(record, file) != 0;
-		return;
-	}
-	record->exporter = pid;
-	if (pid)
-		return;
-	record->exporter = getpid();
-	session_close(&record->recorder.session);
-	mapped_files_forked(record->recorder.collector.files);
-	/*
-	 * An fd of its own, as the signals of the other one are for both. Ctrl-C ends the
-	 * recording, which waits for this process.
-	 */
-	close(record->signals);
-	record->signals = record_signals_interruption(false);
-	_exit(write_file(record, file) ? STATUS_FAILED : 0);
-}
-
-static void begin_snapshot(struct record *record)
-{
-	struct window_file file = {.path = record->options.output, .is_snapshot = true};
-	struct recording recording;
-	struct error error;
-
-	if (recorder_peek(&record->recorder, &file.window, &recording, &error)) {
-		fprintf(stderr, "stackbeat: snapshot: %s\n", error.text);
-		return;
-	}
-	file.recording = &recording;
-	if (file.window->samples)
-		start_exporter(record, &file);
-}
-
-static void rotate_file(struct record *record)
-{
-	struct recording recording;
-	struct window window;
-	struct window_file file = {&window, &recording, record->path, false};
-	struct error error;
-
-	/* After an error, the samples are in the next file. */
-	if (recorder_take(&record->recorder, &window, &recording, &error)) {
-		fprintf(stderr, "stackbeat: %s\n", error.text);
-	} else if (window.samples) {
-		choose_path(record, &recording);
-		record->files++;
-		start_exporter(record, &file);
-	}
-	window_clear(&window);
-}
-
-static void note_exporter(struct record *record, int status, const struct rusage *usage)
-{
-	record->exporter = 0;
-	record->recorder.forked_cpu_ns += cpu_time_of_usage(usage);
-	if (WIFSIGNALED(status))
-		fprintf(stderr,
-			"stackbeat: the process that writes a file was killed by signal %d\n",
-			WTERMSIG(status));
-	record->files_failed |= record->options.rotate && status;
-}
-
-/* Reaps the process that writes a file, if it has ended. */
-static void reap_exporter(struct record *record)
-{
-	struct rusage usage;
-	int status;
-
-	if (record->exporter && wait4(record->exporter, &status, WNOHANG, &usage) > 0)
-		note_exporter(record, status, &usage);
-}
-
-/*
- * Writes a file when it is time, unless the last one is still being written: then its samples are
- * in the next one.
- */
 static void write_if_due(void *arg)
 {
-	struct record *record = arg;
-	int64_t now = now_ns(CLOCK_MONOTONIC);
-	bool due;
-
-	reap_exporter(record);
-	if (!record->next_file)
-		record->next_file = record->recorder.start + record->interval;
-	due = now >= record->next_file || record->file_requested ||
-	      (record->options.rotate && collector_take_is_due(&record->recorder.collector));
-	if (due && !record->exporter) {
-		record->file_requested = false;
-		while (record->next_file <= now)
-			record->next_file += record->interval;
-		if (record->options.rotate)
-			rotate_file(record);
-		else
-			begin_snapshot(record);
-	}
-	/* The end of the process wakes the recorder, too. */
-	record->recorder.wake_at = record->exporter ? 0 : record->next_file;
+	file_exporter_write_if_due(&((struct record *)arg)->exporter);
 }
 
 /* Waits until the last file is written; SIGINT and SIGTERM shorten that. */
 static void wait_for_exporter(struct record *record)
 {
-	struct rusage usage = {0};
-	int status = 0;
+	struct file_exporter *exporter = &record->exporter;
 
-	if (!record_signals_wait(record->signals, record->exporter, &status, &usage)) {
-		note_exporter(record, status, &usage);
-		return;
-	}
-	print_warning("the process that writes a file does not end: it was killed", NULL);
-	record->exporter = 0;
-	record->files_failed |= record->options.rotate > 0;
+	if (exporter->child.pid)
+		file_exporter_note_end(exporter,
+				       !record_signals_wait(record->signals, &exporter->child));
 }
 
 static int record_session(struct record *record, struct error *error)
@@ -368,7 +238,7 @@ static int record_session(struct record *record, struct error *error)
 		.command = options->command,
 		.command_signals = &record->old_signals,
 		.stop_requested = stop_requested,
-		.drained = record->interval ? write_if_due : NULL,
+		.drained = record->exporter.interval ? write_if_due : NULL,
 		.warning = print_warning,
 		.table = options->verbose ? print_warning : NULL,
 		.progress = record->progress ? show_progress : NULL,
@@ -395,7 +265,7 @@ static int record_session(struct record *record, struct error *error)
 		fprintf(stderr, "stackbeat: loaded %s\n", record->recorder.session.loaded);
 	if (err)
 		return err;
-	fd = record_signals_open(record->interval > 0, &record->old_signals, error);
+	fd = record_signals_open(record->exporter.interval > 0, &record->old_signals, error);
 	if (fd < 0)
 		return fd;
 	record->signals = config.wake_fd = fd;
@@ -423,7 +293,7 @@ static int write_profile(struct record *record, struct error *error)
 {
 	struct recording recording;
 	struct window window;
-	struct window_file file = {&window, &recording, record->path, false};
+	struct window_file file = {&window, &recording, false};
 	struct error missing;
 	int err = 0, take_err;
 
@@ -438,7 +308,7 @@ static int write_profile(struct record *record, struct error *error)
 		err = write_window(record, &file, error);
 		if (take_err && err)
 			print_warning(missing.text, NULL);
-	} else if (!take_err && record->files) {
+	} else if (!take_err && record->exporter.files) {
 		print_lost_at_end(&recording, stderr);
 	} else if (!take_err) {
 		err = explain_no_samples(&record->recorder.recording, error);
@@ -488,8 +358,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 		fprintf(stderr, "stackbeat: %s\n", reason->text);
 	child_command_end(&recorder->command);
 	/* It needs the sandbox of this process. */
-	if (record->exporter)
-		wait_for_exporter(record);
+	wait_for_exporter(record);
 	if (err) {
 		if (!recorder->collector.stacks ||
 		    !stack_table_totals(recorder->collector.stacks)->samples)
@@ -501,7 +370,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	if (write_err == -ENODATA)
 		return STATUS_NO_SAMPLES;
-	return err || write_err || record->files_failed ? STATUS_FAILED : 0;
+	return err || write_err || record->exporter.has_failed ? STATUS_FAILED : 0;
 }
 
 static void record_free(struct record *record)
@@ -539,8 +408,15 @@ int cmd_record(int argc, char **argv)
 		return 0;
 	}
 
-	record->interval = (int64_t)((record->options.snapshot + record->options.rotate) *
-				     (double)NS_PER_SECOND);
+	record->exporter = (struct file_exporter){
+		.recorder = &record->recorder,
+		.interval = (int64_t)((record->options.snapshot + record->options.rotate) *
+				      (double)NS_PER_SECOND),
+		.rotates = record->options.rotate > 0,
+		.write = write_file,
+		.warning = print_warning,
+		.arg = record,
+	};
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
 	recorder = &record->recorder;
 	recorder->recording.labels = &record->options.labels;

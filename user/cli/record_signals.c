@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/error.h"
 #include "record/child_command.h"
+#include "sandbox/child.h"
 
 int record_signals_open(bool writes_files, struct signal_handling *old, struct error *error)
 {
@@ -70,7 +69,7 @@ static unsigned int read_signals(int signals)
 	return count;
 }
 
-int record_signals_wait(int signals, pid_t child, int *status, struct rusage *usage)
+int record_signals_wait(int signals, struct child *child)
 {
 	struct pollfd polled = {.fd = signals, .events = POLLIN};
 	unsigned int received = 0;
@@ -81,17 +80,17 @@ int record_signals_wait(int signals, pid_t child, int *status, struct rusage *us
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGCHLD);
 	signalfd(signals, &set, 0);
-	while (wait4(child, status, WNOHANG, usage) == 0) {
+	while (!child_has_ended(child, false)) {
 		unsigned int more;
 
 		poll(&polled, 1, -1);
 		more = read_signals(signals);
 		if (received + more > 1) {
-			kill(child, SIGKILL);
+			kill(child->pid, SIGKILL);
 			return -EINTR;
 		}
 		if (more)
-			kill(child, SIGTERM);
+			kill(child->pid, SIGTERM);
 		received += more;
 	}
 	return 0;

@@ -5,10 +5,9 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
+struct child;
 struct error;
-struct rusage;
 struct signal_handling;
 
 /*
@@ -31,10 +30,10 @@ int record_signals_interruption(bool of_terminal);
 void record_signals_restrict(int signals);
 
 /*
- * Waits for a child. The first SIGINT or SIGTERM sends SIGTERM to it, the second one SIGKILL.
- * `signals` receives these and SIGCHLD from now on. Returns 0, with *status and *usage as wait4();
- * or -EINTR after SIGKILL, without waiting: a file system may hang for ever.
+ * Waits until child_has_ended(). The first SIGINT or SIGTERM sends SIGTERM to it, the second one
+ * SIGKILL. `signals` receives these and SIGCHLD from now on. Returns 0, or -EINTR after SIGKILL,
+ * without waiting: a file system may hang for ever.
  */
-int record_signals_wait(int signals, pid_t child, int *status, struct rusage *usage);
+int record_signals_wait(int signals, struct child *child);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -186,15 +187,19 @@ static void *end_when_stopped(void *arg)
 	_exit(1);
 }
 
-void child_run(struct child *child, child_function *work, void *arg)
+int child_run(struct child *child, child_function *work, void *arg)
 {
 	struct child_result *result = child->result;
 	struct error error = {""};
+	int err = work(arg, child, &error);
 
-	result->err = work(arg, child, &error);
+	if (!result)
+		return err;
+	result->err = err;
 	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
 		 error.text);
 	result->done = true;
+	return err;
 }
 
 int child_start(struct child *child, child_function *work, void *arg)
@@ -211,15 +216,15 @@ int child_start(struct child *child, child_function *work, void *arg)
 	if (child_rules[child->role].can_be_stopped &&
 	    !pthread_create(&thread, NULL, end_when_stopped, child->result))
 		pthread_detach(thread);
-	child_run(child, work, arg);
-	_exit(0);
+	_exit(child_run(child, work, arg) ? EXIT_FAILURE : 0);
 }
 
 bool child_has_ended(struct child *child, bool waits)
 {
 	struct rusage usage;
 
-	if (child->pid && wait4(child->pid, NULL, waits ? 0 : WNOHANG, &usage) == child->pid) {
+	if (child->pid &&
+	    wait4(child->pid, &child->status, waits ? 0 : WNOHANG, &usage) == child->pid) {
 		child->cpu_ns = cpu_time_of_usage(&usage);
 		child->pid = 0;
 	}

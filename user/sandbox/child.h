@@ -55,12 +55,15 @@ struct child_result {
 	sem_t stop; /* private: child_stop() */
 };
 
-/* A process that writes a file in memory. All zero but `file`, which is -1: none. */
+/* All zero but `file`, which is -1: none. */
 struct child {
 	enum child_role role;
 	pid_t pid; /* 0: it has ended, or was not started */
-	int64_t cpu_ns; /* its CPU time, with its descendants, after its end */
-	int file; /* what it has written */
+	/* After its end: as of waitpid(), and its CPU time with its descendants. */
+	int status;
+	int64_t cpu_ns;
+	/* Of a role that leaves a file in memory. */
+	int file;
 	struct child_result *result;
 	size_t result_size; /* private */
 };
@@ -73,11 +76,14 @@ typedef int child_function(void *arg, struct child *child, struct error *error);
  * the struct child_result. Returns 0, to be followed by child_release(), or -ENOMEM.
  */
 int child_prepare(struct child *child, enum child_role role, size_t result_size);
-/* Starts it: it calls `work`, and exits. Returns 0 or a negative errno value. */
+/*
+ * Starts a child, prepared or all zero but for its role and `file`: it calls `work`, and exits with
+ * EXIT_FAILURE unless that returns 0. Returns 0 or a negative errno value.
+ */
 int child_start(struct child *child, child_function *work, void *arg);
-/* Calls `work` in this process instead. */
-void child_run(struct child *child, child_function *work, void *arg);
-/* Returns whether the child has ended; `waits` for that. Then, its result counts. */
+/* Calls `work` in this process instead, and returns what it returns. */
+int child_run(struct child *child, child_function *work, void *arg);
+/* Returns whether the child has ended; `waits` for that. Then, its result counts, if it is done. */
 bool child_has_ended(struct child *child, bool waits);
 /*
  * Ends a child of a role that can be stopped, soon, and before it comes to its end. It needs no

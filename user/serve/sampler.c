@@ -10,12 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/param.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debuginfo/debuginfod_helper.h"
@@ -26,7 +23,7 @@
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/profile_select.h"
-#include "process/mapped_files.h"
+#include "record/exporter.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/window.h"
@@ -57,10 +54,9 @@
 
 /* What a process that exports leaves, in shared memory. */
 struct export_result {
-	bool done, reads_kernel;
+	struct child_result child;
+	bool reads_kernel;
 	bool is_window; /* see protocol.h */
-	int err;
-	char error[160];
 	uint64_t samples;
 	int64_t start_ns, duration_ns;
 	int64_t symbols_ns; /* its CPU time until all samples had symbols */
@@ -68,13 +64,10 @@ struct export_result {
 };
 
 /* A process that writes a profile to a file; then, a file that is to be sent. */
-struct export
-{
+struct slice_export {
 	bool used;
 	bool for_store; /* no request needs the profile */
-	pid_t pid; /* 0: it has ended */
-	int file; /* -1: none */
-	struct export_result *result;
+	struct child child;
 	struct reply reply;
 };
 
@@ -94,7 +87,7 @@ struct sampler {
 	/* When an export read the symbols of the kernel; 0: none has. */
 	int64_t kernel_read_ns;
 	int signals, events;
-	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
+	struct slice_export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
 	size_t cut_count;
 	bool requests_need_slice; /* one of the asks has said so */
@@ -192,7 +185,7 @@ static void begin_server(struct sampler *sampler, uint32_t id)
 
 /* Exports */
 
-static struct export *free_export(struct sampler *sampler, size_t first, size_t count)
+static struct slice_export *free_export(struct sampler *sampler, size_t first, size_t count)
 {
 	for (size_t i = first; i < first + count; i++) {
 		if (!sampler->exports[i].used)
@@ -201,29 +194,34 @@ static struct export *free_export(struct sampler *sampler, size_t first, size_t 
 	return NULL;
 }
 
-static int prepare_export(struct export *export)
+static int prepare_export(struct slice_export *export, enum child_role role)
 {
-	export->file = memfd_create("profile", MFD_CLOEXEC);
-	export->result = mmap(NULL, sizeof(*export->result), PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (export->file >= 0 && export->result != MAP_FAILED) {
-		export->used = true;
-		return 0;
-	}
-	if (export->file >= 0)
-		close(export->file);
-	if (export->result != MAP_FAILED)
-		munmap(export->result, sizeof(*export->result));
-	return -ENOMEM;
+	int err = child_prepare(&export->child, role, sizeof(struct export_result));
+
+	export->used = !err;
+	return err;
 }
 
-static void release_export(struct export *export)
+static struct export_result *result_of(const struct slice_export *export)
 {
-	if (export->file >= 0)
-		close(export->file);
-	munmap(export->result, sizeof(*export->result));
-	*export = (struct export){.file = -1};
+	return (struct export_result *)export->child.result;
 }
+
+static void release_export(struct slice_export *export)
+{
+	child_release(&export->child);
+	*export = (struct slice_export){.child.file = -1};
+}
+
+/* What is to be written. */
+struct export_work {
+	struct sampler *sampler;
+	struct slice_export *export;
+	const struct ask *ask; /* of a session of its own */
+	struct window *window;
+	struct recording *recording;
+	bool is_forked;
+};
 
 /*
  * Replaces a profile with what is stored of it: to read the file again, and to write it with fewer
@@ -252,18 +250,20 @@ static void note_symbols(void *arg)
 	((struct export_result *)arg)->symbols_ns = cpu_time_own();
 }
 
-static void write_profile(const struct sampler *sampler, struct recorder *recorder,
-			  struct window *window, struct recording *recording, struct export *export,
-			  bool is_forked)
+static int write_profile(const struct export_work *work, struct recorder *recorder,
+			 struct error *error)
 {
-	struct export_result *result = export->result;
-	struct error error = {""}, warning, missing;
+	const struct sampler *sampler = work->sampler;
+	struct recording *recording = work->recording;
+	struct export_result *result = result_of(work->export);
+	struct window *window = work->window;
+	struct error warning, missing;
 
 	recording->sandbox = sampler->config->sandbox;
 	recording->symbolize = sampler->config->symbolize;
 	recording->reads_kernel = &result->reads_kernel;
 	/* Without a process of its own, it is counted as reading. */
-	if (is_forked) {
+	if (work->is_forked) {
 		recording->symbolized = note_symbols;
 		recording->symbolized_arg = result;
 	}
@@ -273,22 +273,27 @@ static void write_profile(const struct sampler *sampler, struct recorder *record
 	/* Without memory for symbols, the samples are worth a profile, which has a comment then. */
 	export_profile(window, recorder->collector.files, recording, &result->counts, &warning,
 		       &missing);
-	if (export->for_store)
+	if (work->export->for_store)
 		make_window(sampler, window->profile, result);
-	result->err = pprof_write_fd_fast(window->profile, export->file, "profile", &error);
-	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
-		 error.text);
-	result->done = true;
+	return pprof_write_fd_fast(window->profile, work->export->child.file, "profile", error);
 }
 
-/* In a new process: nothing of it may change the session. */
-static void leave_session(struct sampler *sampler)
+/* In a new process. */
+static void close_sampler(const struct sampler *sampler)
 {
-	session_close(&sampler->recorder.session);
-	mapped_files_forked(sampler->recorder.collector.files);
 	close(sampler->config->socket);
 	close(sampler->signals);
 	close(sampler->events);
+}
+
+static int export_slice(void *arg, struct child *child, struct error *error)
+{
+	const struct export_work *work = arg;
+
+	(void)child;
+	if (work->is_forked)
+		close_sampler(work->sampler);
+	return write_profile(work, &work->sampler->recorder, error);
 }
 
 static void count_lost(struct sampler *sampler, uint64_t samples, const struct error *error)
@@ -327,13 +332,20 @@ static void keep_symbols(struct sampler *sampler, struct recording *recording)
 /* Ends the current slice. Returns false if there is no process for it: it is to be tried again. */
 static bool cut_slice(struct sampler *sampler)
 {
-	struct export *export = free_export(sampler, 0, EXPORTS_MAX);
+	struct slice_export *export = free_export(sampler, 0, EXPORTS_MAX);
 	struct recording recording;
 	struct window window;
+	struct export_work work = {
+		.sampler = sampler,
+		.export = export,
+		.window = &window,
+		.recording = &recording,
+		.is_forked = true,
+	};
 	struct reply reply = {.type = REPLY_SLICE};
 	struct error error;
 
-	if (!export || prepare_export(export))
+	if (!export || prepare_export(export, CHILD_SLICE_EXPORTER))
 		return false;
 	if (recorder_take(&sampler->recorder, &window, &recording, &error)) {
 		/* It is tried again with each turn of the loop. */
@@ -356,18 +368,12 @@ static bool cut_slice(struct sampler *sampler)
 		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
 	if (window.samples && sampler->config->symbolize)
 		keep_symbols(sampler, &recording);
-	export->pid = window.samples ? child_fork(CHILD_SLICE_EXPORTER) : 0;
-	if (window.samples && !export->pid) {
-		leave_session(sampler);
-		write_profile(sampler, &sampler->recorder, &window, &recording, export, true);
-		_exit(0);
-	}
-	/* Without a process, it is written here: the rings wait. */
-	if (export->pid < 0) {
-		export->pid = 0;
-		write_profile(sampler, &sampler->recorder, &window, &recording, export, false);
-	} else if (!export->pid) {
-		export->result->done = true;
+	if (!window.samples) {
+		export->child.result->done = true;
+	} else if (exporter_start(&export->child, &sampler->recorder, export_slice, &work)) {
+		/* Without a process, it is written here: the rings wait. */
+		work.is_forked = false;
+		child_run(&export->child, export_slice, &work);
 	}
 	window_clear(&window);
 	for (size_t i = 0; i < sampler->cut_count; i++) {
@@ -381,31 +387,32 @@ static bool cut_slice(struct sampler *sampler)
 }
 
 /* Returns whether it was sent, or is kept. */
-static bool deliver(struct sampler *sampler, struct export *export)
+static bool deliver(struct sampler *sampler, struct slice_export *export)
 {
-	const struct export_result *result = export->result;
+	const struct export_result *result = result_of(export);
+	const bool done = result->child.done;
 	struct reply *reply = &export->reply;
 	struct error error;
 	int file;
 
 	if (result->reads_kernel)
 		sampler->kernel_read_ns = now_ns(CLOCK_MONOTONIC);
-	reply->err = result->done ? result->err : -EIO;
+	reply->err = done ? result->child.err : -EIO;
 	reply->is_window = result->is_window;
-	if (result->done && reply->type == REPLY_RECORDED) {
+	if (done && reply->type == REPLY_RECORDED) {
 		reply->start_ns = result->start_ns;
 		reply->duration_ns = result->duration_ns;
 		reply->samples = result->samples;
 	}
 	snprintf(reply->error, sizeof(reply->error), "%s",
-		 result->done ? result->error : "the process that symbolizes was killed");
-	file = reply->err || !reply->samples ? -1 : export->file;
+		 done ? result->child.error : "the process that symbolizes was killed");
+	file = reply->err || !reply->samples ? -1 : export->child.file;
 	if (reply->type != REPLY_SLICE)
 		return send_fd(sampler->config->socket, reply, sizeof(*reply), file) != -EAGAIN;
 	if (!keep_slice(sampler, reply, file))
 		return false;
 	if (file >= 0)
-		export->file = -1;
+		export->child.file = -1;
 	if (reply->err) {
 		error_set(&error, EIO, "a slice is lost: %s", reply->error);
 		count_lost(sampler, reply->samples, &error);
@@ -420,18 +427,15 @@ static bool deliver(struct sampler *sampler, struct export *export)
 static void reap_exports(struct sampler *sampler, bool waits)
 {
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
-		struct export *export = &sampler->exports[i];
-		struct rusage usage;
+		struct slice_export *export = &sampler->exports[i];
 
 		if (!export->used)
 			continue;
-		if (export->pid &&
-		    wait4(export->pid, NULL, waits ? 0 : WNOHANG, &usage) == export->pid) {
-			sampler->recorder.forked_cpu_ns += cpu_time_of_usage(&usage);
-			sampler->recorder.forked_symbols_ns += export->result->symbols_ns;
-			export->pid = 0;
+		if (export->child.pid && child_has_ended(&export->child, waits)) {
+			sampler->recorder.forked_cpu_ns += export->child.cpu_ns;
+			sampler->recorder.forked_symbols_ns += result_of(export)->symbols_ns;
 		}
-		if (!export->pid && deliver(sampler, export))
+		if (!export->child.pid && deliver(sampler, export))
 			release_export(export);
 	}
 }
@@ -445,12 +449,14 @@ static bool never(void *arg)
 }
 
 /* In a process of its own: a recording with another rate. */
-static void record_once(struct sampler *sampler, const struct ask *ask, struct export *export)
+static int record_once(void *arg, struct child *child, struct error *error)
 {
+	struct export_work work = *(const struct export_work *)arg;
+	const struct sampler *sampler = work.sampler;
 	struct session_config session = *sampler->config->session;
 	struct recorder_config config = {
 		.session = &session,
-		.seconds = ask->seconds,
+		.seconds = work.ask->seconds,
 		.labels = sampler->config->labels,
 		.memory = sampler->config->memory,
 		.sandbox = sampler->config->sandbox,
@@ -462,60 +468,48 @@ static void record_once(struct sampler *sampler, const struct ask *ask, struct e
 	struct recorder *recorder = calloc(1, sizeof(*recorder));
 	struct recording recording;
 	struct window window;
-	struct error error = {""};
 	int err;
 
-	if (!recorder) {
-		export->result->err = -ENOMEM;
-		snprintf(export->result->error, sizeof(export->result->error), "out of memory");
-		export->result->done = true;
-		return;
-	}
-	session.rate = ask->rate;
+	(void)child;
+	close_sampler(sampler);
+	if (!recorder)
+		return error_set(error, ENOMEM, "out of memory");
+	session.rate = work.ask->rate;
 	session.rate_given = true;
 	recorder->recording.labels = config.labels;
 	recorder->recording.command_line = sampler->config->command_line;
-	err = recorder_open(recorder, &config, &error);
+	err = recorder_open(recorder, &config, error);
 	if (!err)
-		err = recorder_run(recorder, &config, &error);
+		err = recorder_run(recorder, &config, error);
 	if (!err)
-		err = recorder_take(recorder, &window, &recording, &error);
-	if (!err) {
-		write_profile(sampler, recorder, &window, &recording, export, true);
-		return;
-	}
-	export->result->err = err;
-	snprintf(export->result->error, sizeof(export->result->error), "%.*s",
-		 (int)sizeof(export->result->error) - 1, error.text);
-	export->result->done = true;
+		err = recorder_take(recorder, &window, &recording, error);
+	work.window = &window;
+	work.recording = &recording;
+	return err ? err : write_profile(&work, recorder, error);
+}
+
+static int refuse_recording(void *arg, struct child *child, struct error *error)
+{
+	(void)arg, (void)child;
+	return error_set(error, EAGAIN, "no process can be created");
 }
 
 static void start_recording(struct sampler *sampler, const struct ask *ask)
 {
-	struct export *export = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
+	struct slice_export *export = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
+	struct export_work work = {
+		.sampler = sampler, .export = export, .ask = ask, .is_forked = true};
 	struct reply reply = {.type = REPLY_RECORDED, .id = ask->id, .err = -EAGAIN};
 
-	if (!export || prepare_export(export)) {
+	if (!export || prepare_export(export, CHILD_EXTRA_SESSION)) {
 		snprintf(reply.error, sizeof(reply.error),
 			 "%u sessions of their own are being recorded", RECORDINGS_MAX);
 		send_reply(sampler, &reply, -1);
 		return;
 	}
 	export->reply = reply;
-	export->pid = child_fork(CHILD_EXTRA_SESSION);
-	if (export->pid < 0) {
-		export->pid = 0;
-		export->result->err = -EAGAIN;
-		snprintf(export->result->error, sizeof(export->result->error),
-			 "no process can be created");
-		export->result->done = true;
-		return;
-	}
-	if (export->pid)
-		return;
-	leave_session(sampler);
-	record_once(sampler, ask, export);
-	_exit(0);
+	if (exporter_start(&export->child, &sampler->recorder, record_once, &work))
+		child_run(&export->child, refuse_recording, NULL);
 }
 
 /* The loop of the recorder */
@@ -695,7 +689,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	sampler->recorder.recording.labels = config->labels;
 	sampler->recorder.recording.command_line = config->command_line;
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++)
-		sampler->exports[i].file = -1;
+		sampler->exports[i].child.file = -1;
 	err = recorder_open(&sampler->recorder, &recorder_config, error);
 	if (!err)
 		err = open_events(sampler, error);

@@ -14,6 +14,7 @@
 #include "cli/record_signals.h"
 #include "lib/error.h"
 #include "record/child_command.h"
+#include "sandbox/child.h"
 
 static struct signal_handling old;
 static int signals;
@@ -101,14 +102,12 @@ static pid_t start_child(bool exits, bool hangs)
 
 static void end_of_the_child_is_waited_for(void **state)
 {
-	struct rusage usage;
-	int status;
+	struct child child = {.pid = start_child(true, false)};
 
 	(void)state;
-	assert_int_equal(record_signals_wait(signals, start_child(true, false), &status, &usage),
-			 0);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 7);
+	assert_int_equal(record_signals_wait(signals, &child), 0);
+	assert_true(WIFEXITED(child.status));
+	assert_int_equal(WEXITSTATUS(child.status), 7);
 }
 
 /* As a worker: it sends what a user would press. */
@@ -126,28 +125,25 @@ static void send_signals(int count)
 
 static void first_signal_ends_the_child(void **state)
 {
-	struct rusage usage;
-	int status;
+	struct child child = {.pid = start_child(false, false)};
 
 	(void)state;
 	send_signals(1);
-	assert_int_equal(record_signals_wait(signals, start_child(false, false), &status, &usage),
-			 0);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(WTERMSIG(status), SIGTERM);
+	assert_int_equal(record_signals_wait(signals, &child), 0);
+	assert_true(WIFSIGNALED(child.status));
+	assert_int_equal(WTERMSIG(child.status), SIGTERM);
 	wait(NULL);
 }
 
 static void second_signal_kills_a_child_that_hangs(void **state)
 {
-	pid_t child = start_child(false, true);
-	struct rusage usage;
+	struct child child = {.pid = start_child(false, true)};
 	int status;
 
 	(void)state;
 	send_signals(2);
-	assert_int_equal(record_signals_wait(signals, child, &status, &usage), -EINTR);
-	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(record_signals_wait(signals, &child), -EINTR);
+	assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 	wait(NULL);
@@ -156,14 +152,12 @@ static void second_signal_kills_a_child_that_hangs(void **state)
 /* A loop would take the CPU time that the child needs to write its file. */
 static void waits_for_a_signal_without_a_loop(void **state)
 {
-	struct rusage usage;
-	int status;
+	struct child child = {.pid = start_child(false, false)};
 
 	(void)state;
 	send_signals(1);
 	polls = returns_at_once = 0;
-	assert_int_equal(record_signals_wait(signals, start_child(false, false), &status, &usage),
-			 0);
+	assert_int_equal(record_signals_wait(signals, &child), 0);
 	assert_in_range(polls, 1, 4);
 	assert_int_equal(returns_at_once, 0);
 	wait(NULL);
