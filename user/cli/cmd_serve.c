@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cache_option.h"
@@ -17,20 +13,13 @@
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "debuginfo/file_cache.h"
-#include "lib/clock.h"
-#include "lib/cpu_time.h"
 #include "lib/error.h"
-#include "lib/file_limit.h"
 #include "sandbox/capabilities.h"
-#include "sandbox/child.h"
-#include "sandbox/seccomp_filter.h"
 #include "serve/access.h"
-#include "serve/http.h"
-#include "serve/http_rights.h"
 #include "serve/listen.h"
-#include "serve/microhttpd.h"
 #include "serve/request.h"
 #include "serve/sampler.h"
+#include "serve/supervisor.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
 
@@ -50,9 +39,6 @@
 #define DAY (24 * HOUR)
 #define MERGE_AGE_10_MINUTES (2 * HOUR)
 #define MERGE_AGE_HOUR (2 * DAY)
-#define RESTART_PAUSE_MS 1000
-#define CRASHES_MAX 5u /* of the HTTP server, each within the interval */
-#define CRASH_INTERVAL_NS (10 * NS_PER_SECOND)
 
 #define LABELS_SERVED                                                                              \
 	(LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_CGROUP) |                  \
@@ -283,18 +269,14 @@ static int parse_options(int argc, char **argv, struct serve_options *options, s
 	return err;
 }
 
-/* The process that serves HTTP */
+/* What the process that serves HTTP needs */
 
 struct server {
 	struct serve_options options;
 	struct reader_sandbox sandbox;
-	struct http_config http;
+	struct supervisor supervisor;
 	struct access access;
-	uid_t uid; /* of that process, and of the store, if this one is root */
-	gid_t gid; /* of Unix sockets; -1: that of this process */
-	int lock; /* of the store; -1: none */
-	int socket; /* to that process */
-	pid_t pid;
+	gid_t gid; /* of Unix sockets; -1: the group of this process */
 };
 
 static int find_user(struct server *server, struct error *error)
@@ -302,7 +284,7 @@ static int find_user(struct server *server, struct error *error)
 	const char *name = server->options.user;
 	const struct passwd *user = getpwnam(name ? name : USER_DEFAULT);
 
-	server->uid = SANDBOX_UID;
+	server->supervisor.uid = SANDBOX_UID;
 	server->gid = (gid_t)-1;
 	if (geteuid())
 		return 0;
@@ -311,7 +293,7 @@ static int find_user(struct server *server, struct error *error)
 	if (user && !user->pw_uid)
 		return error_set(error, EINVAL, "--user: '%s' is root", name ? name : USER_DEFAULT);
 	if (user) {
-		server->uid = user->pw_uid;
+		server->supervisor.uid = user->pw_uid;
 		server->gid = user->pw_gid;
 	}
 	return 0;
@@ -322,19 +304,19 @@ static int prepare_store(struct server *server, struct error *error)
 	const char *path = server->options.store.path;
 	int err;
 
-	server->lock = -1;
+	server->supervisor.lock = -1;
 	if (!path)
 		return 0;
-	err = store_create(path, geteuid() ? (uid_t)-1 : server->uid, error);
+	err = store_create(path, geteuid() ? (uid_t)-1 : server->supervisor.uid, error);
 	if (err)
 		return err;
-	server->lock = store_lock(path, error);
-	return server->lock < 0 ? server->lock : 0;
+	server->supervisor.lock = store_lock(path, error);
+	return server->supervisor.lock < 0 ? server->supervisor.lock : 0;
 }
 
 static int open_listeners(struct server *server, struct error *error)
 {
-	struct http_config *http = &server->http;
+	struct http_config *http = &server->supervisor.http;
 	struct serve_options *options = &server->options;
 	bool any = access_is_protected(&server->access);
 	int err = listen_inherit(http->listeners, &http->listener_count, any, error);
@@ -358,174 +340,6 @@ static int open_listeners(struct server *server, struct error *error)
 		has_tls |= http_listener_is_remote(&http->listeners[i]);
 	if (!err && server->access.certificate && !has_tls)
 		print_message("--tls-cert is not used: all addresses are local");
-	return err;
-}
-
-/* In the process that serves HTTP. */
-static int run_http(struct server *server, struct error *error)
-{
-	int err;
-
-	server->http.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	err = http_rights_confine(server->options.store.path, error);
-	return err ? err : http_run(&server->http, error);
-}
-
-static pid_t fork_http(struct server *server)
-{
-	struct error error;
-	pid_t pid;
-
-	server->http.cpu_before_ns = cpu_time_own();
-	pid = child_fork(CHILD_HTTP_SERVER);
-	if (pid)
-		return pid;
-	if (!run_http(server, &error))
-		_exit(0);
-	print_message(error.text);
-	_exit(STATUS_FAILED);
-}
-
-/*
- * Starts the process that serves HTTP again after a crash, which loses open requests alone: the
- * sampler has the slices that are not stored. Returns when that process ends by itself.
- */
-static int keep_http(struct server *server, struct error *error)
-{
-	unsigned int crashes = 0;
-
-	while (true) {
-		int64_t start = now_ns(CLOCK_MONOTONIC);
-		pid_t pid = fork_http(server);
-		char text[100];
-		int status;
-
-		if (pid < 0 || TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)) != pid)
-			return error_errno(error, errno, "can't start the HTTP server");
-		if (!WIFSIGNALED(status))
-			_exit(WEXITSTATUS(status));
-		if (now_ns(CLOCK_MONOTONIC) - start > CRASH_INTERVAL_NS)
-			crashes = 0;
-		if (++crashes == CRASHES_MAX)
-			return error_set(error, EIO,
-					 "the HTTP server was killed by signal %d again",
-					 WTERMSIG(status));
-		snprintf(text, sizeof(text),
-			 "the HTTP server was killed by signal %d; it is started again",
-			 WTERMSIG(status));
-		print_message(text);
-		server->http.restarts++;
-		poll(NULL, 0, RESTART_PAUSE_MS);
-	}
-}
-
-/* How prepare_http() has ended, for the process that samples. */
-struct preparation {
-	int err;
-	struct error error;
-};
-
-/* In the parent of the process that serves HTTP; `report` stays open. */
-static int prepare_http(struct server *server, int report, struct error *error)
-{
-	int kept[LISTENERS_MAX + 6] = {STDIN_FILENO,        STDOUT_FILENO, STDERR_FILENO,
-				       server->http.socket, server->lock,  report};
-	size_t count = 6;
-	sigset_t set;
-	int err;
-
-	for (size_t i = 0; i < server->http.listener_count; i++)
-		kept[count++] = server->http.listeners[i].socket;
-	close_other_fds(kept, count);
-	/* The sampler gets them, too, and ends this process afterwards. */
-	sigfillset(&set);
-	sigdelset(&set, SIGSEGV);
-	sigdelset(&set, SIGBUS);
-	sigdelset(&set, SIGABRT);
-	sigprocmask(SIG_SETMASK, &set, NULL);
-	umask(0027);
-	/* Each slice that waits has an open file. */
-	raise_file_limit(FILE_LIMIT_MAX);
-	err = http_rights_reduce(server->uid, error);
-	/* Without rights, as it runs code of other libraries. */
-	if (!err)
-		err = microhttpd_load(error);
-	if (!err && server->access.client_ca)
-		err = gnutls_load(error);
-	if (!err && server->access.certificate)
-		err = http_check_tls(&server->access, error);
-	if (err)
-		return err;
-	if (server->options.store.path &&
-	    faccessat(AT_FDCWD, server->options.store.path, W_OK | X_OK, AT_EACCESS))
-		return error_errno(error, errno,
-				   "%s: the user %u, who serves HTTP, can't write there",
-				   server->options.store.path, geteuid());
-	return 0;
-}
-
-/* In the process that serves HTTP, until it ends. */
-static void run_server(struct server *server, int report)
-{
-	struct preparation preparation = {0};
-	struct error error;
-
-	preparation.err = prepare_http(server, report, &preparation.error);
-	if (write(report, &preparation, sizeof(preparation)) != sizeof(preparation) ||
-	    preparation.err)
-		_exit(STATUS_FAILED);
-	close(report);
-	keep_http(server, &error);
-	print_message(error.text);
-	_exit(STATUS_FAILED);
-}
-
-/* Waits until that process can serve. */
-static int await_http(int report, struct error *error)
-{
-	struct preparation preparation;
-
-	if (TEMP_FAILURE_RETRY(read(report, &preparation, sizeof(preparation))) !=
-	    sizeof(preparation))
-		return error_set(error, EIO, "can't start the HTTP server");
-	if (preparation.err)
-		*error = preparation.error;
-	return preparation.err;
-}
-
-static int start_http(struct server *server, struct error *error)
-{
-	int ends[2], report[2], err;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return error_errno(error, errno, "can't start the HTTP server");
-	if (pipe2(report, O_CLOEXEC)) {
-		err = error_errno(error, errno, "can't start the HTTP server");
-		close(ends[0]);
-		close(ends[1]);
-		return err;
-	}
-	server->http.socket = ends[1];
-	server->http.store = server->options.store;
-	server->http.rate = server->options.session.rate;
-	server->http.message = print_message;
-	server->http.access = &server->access;
-	server->socket = ends[0];
-	server->pid = child_fork(CHILD_HTTP_KEEPER);
-	if (!server->pid) {
-		close(ends[0]);
-		close(report[0]);
-		run_server(server, report[1]);
-	}
-	close(ends[1]);
-	close(report[1]);
-	for (size_t i = 0; i < server->http.listener_count; i++)
-		close(server->http.listeners[i].socket);
-	if (server->lock >= 0)
-		close(server->lock);
-	err = server->pid < 0 ? error_set(error, EAGAIN, "can't start the HTTP server")
-			      : await_http(report[0], error);
-	close(report[0]);
 	return err;
 }
 
@@ -579,7 +393,7 @@ static int sample(struct server *server, const char *command_line, struct error 
 		.symbolize = &symbolize,
 		.command_line = command_line,
 		.memory = MEMORY_DEFAULT,
-		.socket = server->socket,
+		.socket = server->supervisor.socket,
 		.has_store = server->options.store.path,
 		.store_labels = server->options.store.labels,
 		.started = server->options.quiet ? print_nothing : print_started,
@@ -598,31 +412,20 @@ static int sample(struct server *server, const char *command_line, struct error 
 	return err;
 }
 
-/* Waits for the process that serves HTTP, which stores the rest. */
-static int end_http(struct server *server, struct error *error)
-{
-	int status;
-
-	if (server->pid <= 0)
-		return 0;
-	close(server->socket);
-	if (waitpid(server->pid, &status, 0) != server->pid)
-		return error_errno(error, errno, "the HTTP server");
-	if (WIFSIGNALED(status))
-		return error_set(error, EIO, "the HTTP server was killed by signal %d",
-				 WTERMSIG(status));
-	return WEXITSTATUS(status) ? error_set(error, EIO, "the HTTP server has failed") : 0;
-}
-
 static int serve(struct server *server, int argc, char **argv, struct error *error)
 {
 	size_t size;
-	char *cmdline = join_arguments(argc, argv, '\0', &server->http.cmdline_size);
+	struct http_config *http = &server->supervisor.http;
+	char *cmdline = join_arguments(argc, argv, '\0', &http->cmdline_size);
 	char *command_line = join_arguments(argc, argv, ' ', &size);
 	struct error later = {""};
 	int err = cmdline && command_line ? 0 : error_errno(error, ENOMEM, "can't serve");
 
-	server->http.cmdline = cmdline;
+	http->cmdline = cmdline;
+	http->store = server->options.store;
+	http->rate = server->options.session.rate;
+	http->message = print_message;
+	http->access = &server->access;
 	if (!err)
 		err = find_user(server, error);
 	/* First: these processes have a copy of all memory, and no secrets. */
@@ -635,12 +438,12 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 	if (!err)
 		err = prepare_store(server, error);
 	if (!err)
-		err = start_http(server, error);
+		err = supervisor_start(&server->supervisor, error);
 	/* Before this process forks others. */
 	access_clear(&server->access);
 	if (!err)
 		err = sample(server, command_line, error);
-	error_keep_first(&err, error, end_http(server, &later), &later);
+	error_keep_first(&err, error, supervisor_end(&server->supervisor, &later), &later);
 	reader_sandbox_stop(&server->sandbox);
 	free(cmdline);
 	free(command_line);

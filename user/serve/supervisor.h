@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The processes of `serve` that are not the sampler: the HTTP server, and its keeper, which starts
+ * it again after a crash.
+ */
+#ifndef STACKBEAT_SERVE_SUPERVISOR_H
+#define STACKBEAT_SERVE_SUPERVISOR_H
+
+#include <sys/types.h>
+
+#include "serve/http.h"
+
+struct supervisor {
+	struct http_config http; /* but for `socket`, `statm`, `restarts` and `cpu_before_ns` */
+	uid_t uid; /* of these processes, if this one is root */
+	int lock; /* of the store, which they keep; -1: none */
+	int socket; /* of the sampler, to the server */
+	pid_t pid; /* private: of the keeper; 0: not started */
+};
+
+/*
+ * Starts both, and waits until the server can serve. This process closes its listeners and its
+ * lock. Returns 0 or a negative errno value; supervisor_end() is to be called in both cases.
+ */
+int supervisor_start(struct supervisor *server, struct error *error);
+/* Waits until the server has stored the rest. Returns 0, or a negative errno value if it failed. */
+int supervisor_end(struct supervisor *server, struct error *error);
+
+#endif
