@@ -6,50 +6,9 @@
 #ifndef STACKBEAT_SERVE_HTTP_H
 #define STACKBEAT_SERVE_HTTP_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "serve/http_config.h"
 
-#include "serve/answer.h"
-
-struct access;
 struct error;
-
-#define LISTENERS_MAX 8u
-
-/* At Unix sockets and at the loopback, requests to names of this machine alone are answered. */
-struct http_listener {
-	int socket; /* bound and listening */
-	bool is_tcp; /* clients need the token, if there is one; those of Unix sockets do not */
-	bool is_loopback; /* TCP without TLS */
-};
-
-/* Returns whether clients of other machines can reach it: with TLS, if there is a certificate. */
-static inline bool http_listener_is_remote(const struct http_listener *listener)
-{
-	return listener->is_tcp && !listener->is_loopback;
-}
-
-struct http_config {
-	struct http_listener listeners[LISTENERS_MAX];
-	size_t listener_count;
-	const struct access *access;
-	int socket; /* to the sampler, SOCK_SEQPACKET, of protocol.h */
-	int statm; /* /proc/self/statm of this process, or -1 */
-	struct store_config store;
-	uint32_t rate; /* Hz, of the continuous session */
-	uint32_t restarts; /* servers of this session that have crashed before */
-	int64_t cpu_before_ns; /* CPU time of them, and of the process that starts them */
-	const char *cmdline; /* arguments, each with a NUL */
-	size_t cmdline_size;
-	void (*message)(const char *text); /* of a problem */
-};
-
-/*
- * Checks that the certificate, the key, and the authorities of clients can be used; for the latter,
- * gnutls_load() comes first. Returns 0 or -EINVAL.
- */
-int http_check_tls(const struct access *access, struct error *error);
 
 /*
  * Serves until the sampler ends, and stores the last window. Signals that end a process are to be

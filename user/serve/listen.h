@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "serve/http.h"
+#include "serve/http_config.h"
 
 struct error;
 

@@ -61,3 +61,11 @@ int gnutls_load(struct error *error)
 			 "--tls-client-ca: " LIBRARY " does not use " TLS_LIBRARY
 			 ", which checks certificates, or it is too old");
 }
+
+int mhd_socket_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}

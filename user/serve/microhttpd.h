@@ -71,4 +71,7 @@ int microhttpd_load(struct error *error);
  */
 int gnutls_load(struct error *error);
 
+/* Returns the socket of a connection, or -1. */
+int mhd_socket_of(struct MHD_Connection *connection);
+
 #endif

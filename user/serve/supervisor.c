@@ -20,6 +20,8 @@
 #include "sandbox/child.h"
 #include "sandbox/seccomp_filter.h"
 #include "serve/access.h"
+#include "serve/connections.h"
+#include "serve/http.h"
 #include "serve/http_rights.h"
 #include "serve/microhttpd.h"
 
@@ -119,7 +121,7 @@ static int prepare_http_server(struct supervisor *server, int report, struct err
 	if (!err && server->http.access->client_ca)
 		err = gnutls_load(error);
 	if (!err && server->http.access->certificate)
-		err = http_check_tls(server->http.access, error);
+		err = connections_check_tls(server->http.access, error);
 	if (err)
 		return err;
 	if (server->http.store.path &&

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "serve/http.h"
+#include "serve/http_config.h"
 
 struct supervisor {
 	struct http_config http; /* but for `socket`, `statm`, `restarts` and `cpu_before_ns` */

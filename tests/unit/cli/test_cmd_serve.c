@@ -22,6 +22,7 @@
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
 #include "serve/access.h"
+#include "serve/connections.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
 #include "serve/listen.h"
@@ -263,7 +264,7 @@ int http_rights_confine(const char *store, struct error *error)
 	return fake.confine_err ? error_set(error, -fake.confine_err, "not confined") : 0;
 }
 
-int http_check_tls(const struct access *access, struct error *error)
+int connections_check_tls(const struct access *access, struct error *error)
 {
 	(void)error;
 	if (!access->certificate || !access->key || !access->client_ca == !!shared->tls_loads)

@@ -25,6 +25,7 @@
 #include "sampler_stub.h"
 #include "sandbox.h"
 #include "serve/access.h"
+#include "serve/connections.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
 #include "serve/protocol.h"
@@ -347,11 +348,11 @@ static void other_machines_need_tls(void **state)
 	access_data.token = strdup("a token of 16 or more");
 	access_data.certificate = text_of("own.crt");
 	access_data.key = text_of("other.key");
-	assert_int_equal(http_check_tls(&access_data, &error), -EINVAL);
+	assert_int_equal(connections_check_tls(&access_data, &error), -EINVAL);
 	assert_non_null(strstr(error.text, "--tls-key is not its key"));
 	free(access_data.key);
 	access_data.key = text_of("own.key");
-	assert_int_equal(http_check_tls(&access_data, &error), 0);
+	assert_int_equal(connections_check_tls(&access_data, &error), 0);
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(fd, SOMAXCONN), 0);
@@ -423,11 +424,11 @@ static void clients_need_certificates(void **state)
 	access_data.certificate = text_of("own.crt");
 	access_data.key = text_of("own.key");
 	access_data.client_ca = text_of("own.key");
-	assert_int_equal(http_check_tls(&access_data, &error), -EINVAL);
+	assert_int_equal(connections_check_tls(&access_data, &error), -EINVAL);
 	assert_string_equal(error.text, "--tls-client-ca: it has no certificate in PEM");
 	free(access_data.client_ca);
 	access_data.client_ca = text_of("authority.crt");
-	assert_int_equal(http_check_tls(&access_data, &error), 0);
+	assert_int_equal(connections_check_tls(&access_data, &error), 0);
 
 	tls_socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	assert_int_equal(bind(tls_socket, (struct sockaddr *)&address, sizeof(address)), 0);
