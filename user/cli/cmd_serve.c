@@ -18,7 +18,7 @@
 #include "serve/access.h"
 #include "serve/listen.h"
 #include "serve/request.h"
-#include "serve/sampler.h"
+#include "serve/slicer.h"
 #include "serve/supervisor.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"

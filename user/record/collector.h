@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 #include "record/window.h"
 
 struct device;

@@ -19,7 +19,7 @@
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 #include "session/device.h"
 
 /* For the last drain and the export of the profile. */

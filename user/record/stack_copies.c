@@ -13,7 +13,7 @@
 #include "process/mapped_files.h"
 #include "process/mapping_history.h"
 #include "record/stack_table.h"
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 #include "record/verification.h"
 #include "unwind/walk.h"
 

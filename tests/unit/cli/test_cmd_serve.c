@@ -27,7 +27,7 @@
 #include "serve/http_rights.h"
 #include "serve/listen.h"
 #include "serve/microhttpd.h"
-#include "serve/sampler.h"
+#include "serve/slicer.h"
 #include "session/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"

@@ -20,7 +20,7 @@
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 #include "record/verification.h"
 #include "sample.h"
 #include "worker_server.h"

@@ -18,7 +18,7 @@
 #include "patience.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 #include "record/verification.h"
 #include "sample.h"
 #include "worker_server.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "serve/sampler.h"
+#include "serve/slicer.h"
 
 #include <errno.h>
 #include <fcntl.h>

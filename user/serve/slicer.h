@@ -3,8 +3,8 @@
  * The process of `stackbeat serve` that samples: one session, always on. On request it ends a
  * slice, which another process symbolizes while sampling goes on. It parses nothing of HTTP.
  */
-#ifndef STACKBEAT_SERVE_SAMPLER_H
-#define STACKBEAT_SERVE_SAMPLER_H
+#ifndef STACKBEAT_SERVE_SLICER_H
+#define STACKBEAT_SERVE_SLICER_H
 
 #include <stdbool.h>
 #include <stddef.h>

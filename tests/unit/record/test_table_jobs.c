@@ -2,7 +2,7 @@
 /* The order, memory and errors of unwind tables, which fake workers compile. */
 #include "unit.h"
 
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -1148,5 +1148,5 @@ int main(void)
 		TEST(symbols_of_proven_files_have_keys),
 	};
 
-	return cmocka_run_group_tests_name("unwind_tables", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("table_jobs", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "record/unwind_tables.h"
+#include "record/table_jobs.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -35,7 +35,7 @@
 #include "sample_profile.h"
 #include "sandbox/fd_passing.h"
 #include "serve/protocol.h"
-#include "serve/sampler.h"
+#include "serve/slicer.h"
 #include "session/session.h"
 #include "symbolize/symbol_cache.h"
 
@@ -1641,5 +1641,5 @@ int main(void)
 			-1, 0);
 	if (exporter == MAP_FAILED)
 		return 1;
-	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("slicer", tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@
  * was killed or too slow) is retried some times, after longer and longer times: until then, the
  * file is as one without a table here, and the module does not learn of it.
  */
-#ifndef STACKBEAT_RECORD_UNWIND_TABLES_H
-#define STACKBEAT_RECORD_UNWIND_TABLES_H
+#ifndef STACKBEAT_RECORD_TABLE_JOBS_H
+#define STACKBEAT_RECORD_TABLE_JOBS_H
 
 #include <poll.h>
 #include <stdbool.h>
