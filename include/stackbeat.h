@@ -375,7 +375,12 @@ struct stackbeat_record {
 /* Why unwinding of a part of a stack stopped. */
 enum stackbeat_unwind_stop {
 	STACKBEAT_STOP_OUTERMOST = 0, /* the outermost frame was reached */
-	STACKBEAT_STOP_MAX_DEPTH = 1, /* the depth limit was reached; there are more frames */
+	/*
+	 * The depth limit was reached; there are more frames. User part: or the limit of work. A stack
+	 * that unwind tables find has at most 1,100 frames, less four for each frame whose rule, or
+	 * whose mapping, is not in the caches of the CPU
+	 */
+	STACKBEAT_STOP_MAX_DEPTH = 1,
 	STACKBEAT_STOP_FAULT = 2, /* memory could not be read */
 	/*
 	 * User part: the frame pointer or the return address is invalid. Kernel part: unwinding

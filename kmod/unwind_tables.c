@@ -95,7 +95,7 @@ struct sb_fast {
  * again by the next walk.
  */
 struct sb_walk {
-	struct sb_cached_rule rules[SB_CACHE_SETS * SB_CACHE_WAYS];
+	struct sb_cached_rule rules[SB_CACHE_SETS * SB_CACHE_WAYS];	/* at offset 0 */
 	struct sb_walk_space spaces[SB_WALK_SPACES];	/* by serial */
 
 	struct sb_walk_space *space;
@@ -108,9 +108,23 @@ struct sb_walk {
 	u64 hash;
 	u64 table_frames;
 	u64 *misses;
-	bool careful;	/* the fast loops are not used any more by this walk */
+	u64 *careful_to;	/* up to here in `to`, the fast loops are not used; NULL: they are */
 	bool skipped;	/* the fast loops have not followed rbx */
+	s32 faults_left;	/* unreadable words until the walk ends */
+	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
+
+/*
+ * Bounds of a walk, whatever table and stack it meets: below 100,000 instructions. An unreadable word costs
+ * some 1,000, twice if a fast loop meets it first; a frame of a fast loop 14 to 83; a turn of the careful
+ * path 370, so it counts as further frames. A walk that fills the caches takes a turn for each new address,
+ * and later ones take few: a stack of 1,023 frames may take 19, one of 200 frames 200.
+ */
+#define SB_FAULTS_MAX 4
+#define SB_WORK_FRAMES_MAX 1100
+#define SB_TURN_FRAMES 4
+/* A walk is begun again, to follow rbx, up to this number of frames. */
+#define SB_FRAMES_AGAIN_MAX 32
 
 static DEFINE_PER_CPU(struct sb_walk *, sb_walks);
 
@@ -198,10 +212,11 @@ static enum sb_rule_kind sb_cache_rule(struct sb_walk *walk, u64 offset, u64 key
 	return kind;
 }
 
-/* Reads a word of user memory; a stackbeat_unwind_read. */
+/* Reads a word of user memory for a walk; a stackbeat_unwind_read. */
 static __always_inline int sb_walk_read(void *arg, u64 address, u64 *word)
 {
 	const unsigned long user_size = TASK_SIZE_MAX;
+	struct sb_walk *walk = arg;
 	u64 value;
 
 	__uaccess_begin_nospec();
@@ -212,6 +227,7 @@ static __always_inline int sb_walk_read(void *arg, u64 address, u64 *word)
 	return 1;
 unreadable:
 	__uaccess_end();
+	walk->faults_left--;
 	return 0;
 }
 
@@ -270,7 +286,8 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 /*
  * One frame by a rule of kind SB_RULE_RSP_SAVED, the n-th of a round: 14 instructions. `offset` is that
  * of the frame's address in the range. Behind .Lother: the rule is of kind SB_RULE_RSP, or the second one
- * of its set. An unreadable rbp is unknown from then on.
+ * of its set. An unreadable rbp is unknown from then on; after too many of them, nothing of the frame is
+ * done, whose own return address was stored last.
  */
 #define SB_RULES_MACROS                                                                            \
 	".macro sb_hash\n" SB_HASH "\n.endm\n"                                                     \
@@ -313,7 +330,10 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	"jmp .Lread_%=_\\n\n"                                                                      \
 	".Lunknown_%=_\\n:\n"                                                                      \
 	"movq $-1, %[rbp]\n"                                                                       \
-	"jmp .Lread_%=_\\n\n"                                                                      \
+	"decl %c[faults_left](%[rules])\n"                                                         \
+	"jg .Lread_%=_\\n\n"                                                                      \
+	"movq 8*\\n-8(%[to]), %[ret]\n"                                                            \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
 	".Lbad_%=_\\n:\n"                                                                          \
 	"subq %[word], %[rsp]\n"                                                                   \
 	".Lleft_%=_\\n:\n"                                                                         \
@@ -344,7 +364,7 @@ struct sb_fast_range {
  * predicted, rules of the cache lead SB_CFA_MAX further at most. Returns SB_ROUND_*; after
  * SB_ROUND_OUTSIDE, fast->rip is the return address that was not stored.
  */
-static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_fast *fast,
+static __always_inline u32 sb_rules_round(struct sb_walk *walk, struct sb_fast *fast,
 					  const struct sb_fast_range *range)
 {
 	unsigned long offset = fast->rip + range->minus_low, word;
@@ -369,9 +389,10 @@ static __always_inline u32 sb_rules_round(const struct sb_walk *walk, struct sb_
 			      [ret] "+&r" (fast->rip), [to] "+&r" (fast->to),
 			      [hash] "+&r" (fast->hash), [offset] "+&r" (offset),
 			      [word] "=&r" (word)
-			    : [rules] "r" (walk->rules), [add] "r" (range->add),
+			    : [rules] "r" (walk), [add] "r" (range->add),
 			      [minus_low] "r" (range->minus_low), [size] "r" (range->size),
 			      [set_mask] "i" (SB_CACHE_MASK), [kind_bit] "i" (SB_KIND_SHIFT),
+			      [faults_left] "i" (offsetof(struct sb_walk, faults_left)),
 			      [round_size] "i" (SB_RULES_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_ROUND_WHOLE), [left] "i" (SB_ROUND_LEFT),
 			      [outside] "i" (SB_ROUND_OUTSIDE)
@@ -586,7 +607,7 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 			if (unlikely(seen & ~(user_mask & ~7ul))) {
 				/* The careful path finds the exact end. */
 				fast = start;
-				walk->careful = true;
+				walk->careful_to = to_end;
 				break;
 			}
 			if (status == SB_ROUND_OUTSIDE) {
@@ -755,6 +776,7 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		walk->range = range;
 		return SB_RANGE_FOUND;
 	}
+	walk->work_end -= SB_TURN_FRAMES;
 	base = READ_ONCE(map->bias) + table->view.start;
 	end = base + table->view.size;
 	if (end < base || address - base >= table->view.size)
@@ -824,12 +846,15 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	}
 	if (walk->range->table)
 		go = walk->range->table->view.go;
+	/* It reads 17 words. */
+	if (rule && (rule->kind_base & 0xf) == STACKBEAT_UNWIND_SIGNAL)
+		walk->work_end -= SB_TURN_FRAMES;
 	/* The register of the thread: the kernel does not use it. */
 	if (rule && (rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH)
 		walk->frame.fs_base = x86_fsbase_read_cpu();
 	if (rule || walk->range->table)
-		return stackbeat_unwind_step(&walk->frame, rule, go, sb_walk_read, NULL);
-	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
+		return stackbeat_unwind_step(&walk->frame, rule, go, sb_walk_read, walk);
+	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, walk);
 }
 
 /* Follows frames as far as the fast loops can. */
@@ -837,7 +862,7 @@ static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 {
 	const struct sb_walk_range *range = walk->range;
 
-	if (unlikely(walk->careful))
+	if (unlikely(walk->to <= walk->careful_to))
 		return SB_WALK_STEP;
 	if (likely(range->table))
 		return sb_walk_rules(walk);
@@ -884,6 +909,14 @@ static noinline u64 sb_walk_restore(struct stackbeat_unwind_frame *frame)
 	return *rip;
 }
 
+/* Counts a turn of the careful path as frames. Returns whether the walk may go on. */
+static __always_inline bool sb_walk_may_turn(struct sb_walk *walk)
+{
+	walk->work_end -= SB_TURN_FRAMES;
+	walk->to_end = min(walk->to_end, walk->work_end);
+	return walk->to <= walk->to_end;
+}
+
 /*
  * Walks up to the end of the stack, from the frame at which a fast loop has ended; SB_WALK_LEFT: from any
  * frame. Returns why the stack ends there, or SB_STOP_*.
@@ -899,6 +932,8 @@ static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 
 	for (;; end = SB_WALK_LEFT) {
 		while (end == SB_WALK_LEFT) {
+			if (unlikely(!sb_walk_may_turn(walk)))
+				return STACKBEAT_STOP_MAX_DEPTH;
 			stop = sb_walk_enter_range(walk);
 			if (unlikely(stop))
 				return stop > 0 ? stop - 1 : stop;
@@ -918,6 +953,8 @@ static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 				return STACKBEAT_STOP_NO_TABLE;
 			if (result != STACKBEAT_UNWIND_STEPPED)
 				return sb_stops[result];
+			if (unlikely(walk->faults_left <= 0))
+				return STACKBEAT_STOP_FAULT;
 		}
 		rip = walk->frame.registers[STACKBEAT_REGISTER_RIP];
 		if (unlikely(!(rip & ~PAGE_MASK)))
@@ -1010,18 +1047,21 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 	int stop;
 
 	sb_walk_start(walk, regs, frames, frames_end, *hash);
+	walk->work_end = frames + SB_WORK_FRAMES_MAX;
 	if (end != SB_WALK_LEFT) {
 		walk->table_frames = walk->fast.to - walk->to;
 		sb_fast_end(walk, &walk->fast, end == SB_WALK_STEPPED);
 	}
 	stop = sb_walk_on(walk, end);
-	/* ld.so has such rules, for lazy binding. */
-	if (unlikely(stop == SB_STOP_REGISTER)) {
+	/* ld.so has such rules, for lazy binding: near the first frame. */
+	if (unlikely(stop == SB_STOP_REGISTER) && walk->to - frames <= SB_FRAMES_AGAIN_MAX) {
+		walk->careful_to = walk->to;
 		sb_walk_start(walk, regs, frames, frames_end, *hash);
-		walk->careful = true;
 		stop = sb_walk_on(walk, SB_WALK_LEFT);
 	}
-	walk->careful = false;
+	if (unlikely(stop == SB_STOP_REGISTER))
+		stop = STACKBEAT_STOP_BAD_FRAME;
+	walk->careful_to = NULL;
 	if (unlikely(stop < 0))
 		return SB_UNWIND_TABLE_MISSING;
 	*hash = walk->hash;
@@ -1043,6 +1083,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 	u64 count;
 
 	sb_walk_use_maps(walk, maps);
+	walk->faults_left = SB_FAULTS_MAX;
 	range = walk->space->first;
 	if (unlikely(!sb_range_has(range, regs->ip)))
 		range = sb_walk_first_range(walk->space, regs->ip);

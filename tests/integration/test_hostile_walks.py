@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A tick takes a bounded number of instructions, whatever unwind table and stack it meets. The guest's clock counts
+them."""
+
+from harness import check, exact_test, start, workload
+from stackbeat import S, Session, STOP_NAMES
+from unwind_tables import pack_table, wait_for_files
+
+DEPTH = S.USER_FRAMES_MAX
+CODE_SIZE = 65536
+# Instructions of a tick.
+AT_MOST = 100_000
+
+# Of enum stackbeat_unwind_kind, and STACKBEAT_UNWIND_CALLER with its base.
+SIGNAL, CALLER = 2, 3
+RSP, RBP, RBX = (register << 4 | CALLER for register in (S.REGISTER_RSP, S.REGISTER_RBP, 3))
+RBP_SAVED, RBP_AT_RBP, RBX_SAVED = 1, 2, 8
+
+
+class Hostile:
+    """The program hostile_walk with a stack, and the table of its code."""
+
+    def __init__(self, size, rule, holes=0, codes=1, step=0, last=None, rules=None, runs=(), frames=DEPTH + 20):
+        """`rule`: of all code, except the blocks of 256 bytes that are keys of `rules`."""
+        last = (codes - 1) * step + 8 if last is None else last
+        self.command = workload("hostile_walk", frames, size, holes, codes, step, last)
+        self.rule, self.rules, self.runs = rule, rules or {}, runs
+        self.code = 0
+
+    def start(self, path=None, **options):
+        process = start(path or self.command[0], *self.command[1:], **options)
+        self.code = int(process.stdout.readline())
+        return process
+
+    def table(self):
+        kinds = [self.rule, *self.rules.values()]
+        blocks = CODE_SIZE // 256
+        numbers = {block: number + 1 for number, block in enumerate(self.rules)}
+        return pack_table(self.code, list(range(blocks + 1)), [numbers.get(block, 0) for block in range(blocks)],
+                          bytes(blocks), kinds, self.runs)
+
+    def set_table(self, session, process):
+        file_id = next(file_id for file_id, file in wait_for_files(session, process).files.items()
+                       if file.path == process.args[0])
+        session.set_table(file_id, self.table())
+
+
+STACKS = {
+    "unreadable words": Hostile(8192, (8192, RSP, RBP_SAVED, 0, 0), holes=1),
+    "unreadable words of two registers": Hostile(8192, (8192, RSP, RBP_SAVED | RBX_SAVED, 0, 1), holes=1),
+    "unreadable words by rules that are not cached": Hostile(8192, (8192, RSP, RBX_SAVED | RBP_AT_RBP, 2, 0), holes=1),
+    "a register that the fast walk does not follow": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), last=32768, frames=1018,
+                                                             rules={n: (64, RBX, 0, 0, 0) for n in (127, 128)}),
+    "rules that are not cached": Hostile(64, (64, RSP, RBP_AT_RBP, 0, 0)),
+    "rules that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=3, step=4096),
+    "ranges that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=5, step=4096,
+                                            runs=[(4096 * n + 2048, 4096 * n + 2052) for n in range(15)]),
+    "rules of runs and frames in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=4, step=1024,
+                                               runs=[(4096 * n + 2048, 4096 * n + 3072) for n in range(15)]),
+    "bases in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=2, step=4096,
+                             rules={block: (16, RBP, RBP_SAVED, -2, 0) for block in range(16, 32)}),
+    "signal frames": Hostile(256, (0, SIGNAL, 0, 0, 0)),
+}
+
+
+def measure(hostile):
+    """The mean of the instructions of a tick."""
+    process = hostile.start()
+    with Session(rate=500, no_jitter=1, budget=S.BUDGET_MAX, watermark=4096, pids=[process.pid], max_depth=DEPTH,
+                 parts=S.PART_USER) as session:
+        session.start()
+        hostile.set_table(session, process)
+        session.set(watermark=4096)
+        session.read()
+        session.read_until(lambda samples: len(samples) >= 10)
+        before = session.stats()
+        samples = session.read_until(lambda samples: len(samples) >= 100)
+        after = session.stats()
+    process.kill()
+    process.wait()
+    sample = samples[-1]
+    cost = (after["overhead_ns"] - before["overhead_ns"]) / (after["samples"] - before["samples"])
+    return cost, f"{len(sample.user)} frames, {sample.table_frames} by tables, then {STOP_NAMES[sample.user_stop]}"
+
+
+@exact_test
+def instructions_of_a_tick():
+    dear = {}
+    for name, hostile in STACKS.items():
+        cost, stack = measure(hostile)
+        print(f"# {name}: {cost:.0f} instructions a tick; {stack}", flush=True)
+        if cost > AT_MOST:
+            dear[name] = round(cost)
+    check(not dear, f"more than {AT_MOST} instructions a tick: {dear}")
