@@ -41,8 +41,9 @@ class Server:
     answers, a message of protobuf.
     """
 
-    def __init__(self, *statuses, tls=None, answer=None):
+    def __init__(self, *statuses, tls=None, answer=None, retry_after=None):
         self.requests, self.statuses, self.answer = [], list(statuses) or [200], answer
+        self.times = []  # of the requests
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -50,6 +51,7 @@ class Server:
 
             def do_POST(self):  # pylint: disable=invalid-name
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.times.append(time.monotonic())
                 outer.requests.append((self.path, dict(self.headers), body))
                 status = outer.statuses[0] if len(outer.statuses) == 1 else outer.statuses.pop(0)
                 answer = b"the reason\nand more" if status >= 300 else b"" if status == 204 else b"{}"
@@ -59,6 +61,8 @@ class Server:
                     answer = outer.answer
                 if status != 204:
                     self.send_header("Content-Length", str(len(answer)))
+                if status == 429 and retry_after is not None:
+                    self.send_header("Retry-After", str(retry_after))
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
@@ -467,6 +471,14 @@ def nothing_is_lost_while_the_server_is_away(scratch):
         check_equal(services, ["web", "db", "db", "db", "web", "db"], "services")
 
 
+def pauses_of_the_server_are_kept(scratch):
+    """Without them, it is asked again within a second."""
+    with Server(429, 200, retry_after=3) as server, Follower(scratch, server.url) as follower:
+        add_window(follower.store, int(time.time()) + 50, SAMPLES[:1])
+        wait_for(lambda: len(server.requests) == 2, "it is not tried again")
+        check(server.times[1] - server.times[0] >= 3, f"times of the requests: {server.times}")
+
+
 def position_survives_an_end_while_the_server_is_away(scratch):
     with Server(200, 503) as server:
         with Follower(scratch, server.url) as follower:
@@ -512,6 +524,7 @@ def main():
              answers_of_otlp_are_read, chosen_labels_are_sent, headers_come_from_a_file,
              certificates_of_clients_are_sent, certificates_outlive_the_rights, lightest_stacks_are_merged_within_the_limits, errors_of_the_server_are_printed, other_files_are_refused,
              windows_are_pushed_once, renewed_tokens_are_used, nothing_is_lost_while_the_server_is_away,
+             pauses_of_the_server_are_kept,
              position_survives_an_end_while_the_server_is_away, broken_windows_are_left_out, states_are_checked]
     failed = 0
     for test in tests:

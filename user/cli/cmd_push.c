@@ -417,6 +417,17 @@ static int64_t own_part(uint32_t random, int64_t whole)
 	return (int64_t)((__int128)whole * random >> 32);
 }
 
+/*
+ * Returns the seconds until the server is asked again: after its own time, or after the pause. The
+ * machines that wait for it ask at different times.
+ */
+static time_t until_retry(const struct http_client *client, time_t pause, uint32_t random)
+{
+	const time_t asked = http_client_retry_after_s(client);
+
+	return MAX(pause - own_part(random, pause / 2), asked + own_part(random, asked / 2));
+}
+
 /* What was printed last; "": nothing since profiles were accepted. */
 struct problem {
 	struct error printed;
@@ -482,7 +493,7 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 		if (result == HTTP_ACCEPTED)
 			problem.printed.text[0] = '\0';
 		pause = result == HTTP_UNAVAILABLE ? MIN(2 * pause + 1, PAUSE_MAX_S) : 0;
-	} while (!wait_seconds(pause ? pause - own_part(random, pause / 2) : POLL_S));
+	} while (!wait_seconds(pause ? until_retry(client, pause, random) : POLL_S));
 }
 
 static int push_from_store(struct http_client *client, const struct arguments *arguments,

@@ -52,6 +52,7 @@ struct http_client {
 	char reply[HTTP_ANSWER_MAX + 1]; /* the beginning of the answer */
 	size_t reply_size;
 	bool is_reply_cut; /* it goes on */
+	unsigned int retry_after_s; /* of the last answer; 0: none */
 };
 
 static int load_library(struct library *library, struct error *error)
@@ -510,6 +511,15 @@ static bool has_protobuf(const struct http_client *client)
 	return type && !strncasecmp(type, HTTP_PROTOBUF, strlen(HTTP_PROTOBUF));
 }
 
+/* As a number of seconds or as a date. */
+static unsigned int read_retry_after(const struct http_client *client)
+{
+	curl_off_t seconds = 0;
+
+	client->library.easy_getinfo(client->curl, CURLINFO_RETRY_AFTER, &seconds);
+	return (unsigned int)MAX(0, MIN(seconds, (curl_off_t)HTTP_RETRY_AFTER_MAX_S));
+}
+
 enum http_result http_client_post(struct http_client *client, const struct http_request *request,
 				  struct error *error)
 {
@@ -519,6 +529,7 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	long status = 0;
 	CURLcode code;
 
+	client->retry_after_s = 0;
 	refresh_headers(client);
 	/* One slash between both. */
 	while (*request->path && length && client->options.url[length - 1] == '/')
@@ -543,6 +554,8 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	result = http_result_of_status(status);
 	if (request->errors_refuse && result == HTTP_FAILED)
 		result = HTTP_REFUSED;
+	if (result == HTTP_UNAVAILABLE)
+		client->retry_after_s = read_retry_after(client);
 	if (result != HTTP_ACCEPTED) {
 		error_set(error, EIO, "%s: status %ld", url, status);
 		if (!has_protobuf(client))
@@ -550,6 +563,11 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	}
 	free(url);
 	return result;
+}
+
+unsigned int http_client_retry_after_s(const struct http_client *client)
+{
+	return client->retry_after_s;
 }
 
 const void *http_client_answer(const struct http_client *client, size_t *size, bool *is_protobuf)

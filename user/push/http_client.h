@@ -8,6 +8,7 @@
 
 #define HTTP_PROTOBUF "application/x-protobuf"
 #define HTTP_ANSWER_MAX ((size_t)64 << 10)
+#define HTTP_RETRY_AFTER_MAX_S 600u
 
 struct error;
 
@@ -64,6 +65,13 @@ enum http_result http_client_post(struct http_client *client, const struct http_
  * number. They stay until the next request. Sets *is_protobuf if that is their type.
  */
 const void *http_client_answer(const struct http_client *client, size_t *size, bool *is_protobuf);
+
+/*
+ * Returns the seconds that the server has asked for before the request is repeated (Retry-After,
+ * RFC 9110, section 10.2.3), at most HTTP_RETRY_AFTER_MAX_S; 0: it has not, or the last request is
+ * not to be repeated.
+ */
+unsigned int http_client_retry_after_s(const struct http_client *client);
 
 /* Returns what an HTTP status means. */
 enum http_result http_result_of_status(long status);

@@ -74,10 +74,10 @@ static void report_prints_stacks_for_other_tools(void **state)
 	write_profile(example_profile(), "a.pb.gz");
 	assert_int_equal(run_with(cmd_report, "report --folded", "a.pb.gz"), STATUS_OK);
 	assert_string_equal(messages, "");
-	assert_memory_equal(output, "main;fib;fib;fib 30000000\n", 26);
+	assert_non_null(strstr(output, "\nmain;fib;fib;fib 30000000\n"));
 	assert_int_equal(run_with(cmd_report, "report --folded --sample-type samples", "a.pb.gz"),
 			 STATUS_OK);
-	assert_memory_equal(output, "main;fib;fib;fib 3\n", 19);
+	assert_non_null(strstr(output, "\nmain;fib;fib;fib 3\n"));
 	assert_int_equal(run_with(cmd_report, "report --speedscope", "a.pb.gz"), STATUS_OK);
 	assert_memory_equal(output, "{\"$schema\":", 11);
 	assert_int_equal(run_with(cmd_report, "report --folded --sample-type x", "a.pb.gz"),

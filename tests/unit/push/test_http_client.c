@@ -35,6 +35,7 @@ static struct {
 	const char *detail; /* of the result */
 	long status;
 	const char *reply, *reply_type; /* NULL: none */
+	curl_off_t retry_after; /* of the answer, seconds */
 	size_t reply_unit, reply_part; /* bytes of an item, and of the parts of the reply */
 	curl_off_t to_send, sent;
 	/* What happened. */
@@ -194,6 +195,8 @@ static CURLcode fake_getinfo(CURL *handle, CURLINFO info, ...)
 	va_start(args, info);
 	if (info == CURLINFO_CONTENT_TYPE) {
 		*va_arg(args, const char **) = curl.reply_type;
+	} else if (info == CURLINFO_RETRY_AFTER) {
+		*va_arg(args, curl_off_t *) = curl.retry_after;
 	} else {
 		assert_int_equal(info, CURLINFO_RESPONSE_CODE);
 		*va_arg(args, long *) = curl.status;
@@ -767,6 +770,38 @@ static void statuses_have_results(void **state)
 	free_client(client);
 }
 
+/* Also by a status that says nothing of it; a number that is too large is not believed. */
+static void servers_ask_for_a_pause(void **state)
+{
+	struct http_client *client = new_client(&(struct http_options){.url = URL});
+
+	(void)state;
+	assert_int_equal(http_client_retry_after_s(client), 0);
+	curl.status = 429;
+	curl.retry_after = 77;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_int_equal(http_client_retry_after_s(client), 77);
+	curl.status = 503;
+	curl.retry_after = INT64_MAX;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_int_equal(http_client_retry_after_s(client), HTTP_RETRY_AFTER_MAX_S);
+	curl.retry_after = -1;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_int_equal(http_client_retry_after_s(client), 0);
+	curl.retry_after = 77;
+	post(client);
+	/* What is not to be repeated has no time. */
+	curl.status = 400;
+	assert_int_equal(post(client), HTTP_REFUSED);
+	assert_int_equal(http_client_retry_after_s(client), 0);
+	curl.status = 503;
+	post(client);
+	curl.result = CURLE_COULDNT_CONNECT;
+	assert_int_equal(post(client), HTTP_UNAVAILABLE);
+	assert_int_equal(http_client_retry_after_s(client), 0);
+	free_client(client);
+}
+
 /* They are for the caller. */
 static void answers_of_protobuf_are_kept(void **state)
 {
@@ -1009,6 +1044,7 @@ int main(void)
 		TEST(bodies_can_have_an_encoding),
 		TEST(errors_can_refuse),
 		TEST(statuses_have_results),
+		TEST(servers_ask_for_a_pause),
 		TEST(long_reasons_lose_their_middle),
 		TEST(answer_without_end_is_given_up),
 		TEST(reasons_are_messages_of_json),
