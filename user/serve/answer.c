@@ -184,9 +184,11 @@ static int store_sum(struct store *store, const struct store_config *config,
 	return err;
 }
 
-/* What was done counts also if the job is killed later. */
-static void note_result(const struct store *store, struct store_result *result)
+/* What was done counts also if the job is killed later, and so does the merge that it is in. */
+static void note_result(const struct store *store, void *arg)
 {
+	struct store_result *result = arg;
+
 	result->windows = store->count;
 	result->window_bytes = store->bytes;
 	result->damaged = store->damaged;
@@ -209,6 +211,7 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 		err = store_sum(&store, config, slices, count, again, error);
 	note_result(&store, result);
 	store_leave_last(&store);
+	store_note_merges(&store, note_result, result);
 	for (unsigned int i = 0; i < MERGES_MAX && err >= 0; i++) {
 		err = store_maintain(&store, now_ns(CLOCK_REALTIME) / 1000, error);
 		note_result(&store, result);

@@ -96,7 +96,8 @@ static void end_store_job(struct http *http, int64_t now)
 	const bool is_stored = query->status == MHD_HTTP_OK || is_written;
 	char text[256];
 
-	if (result && (result->child.done || is_written)) {
+	if (result &&
+	    (result->child.done || is_written || result->store.damaged.merging.seconds)) {
 		add_counts(&http->metrics.store, &result->store.counts);
 		http->metrics.windows = result->store.windows;
 		http->metrics.window_bytes = result->store.window_bytes;

@@ -187,18 +187,6 @@ static void note_damaged(struct store *store, const struct window_name *name)
 		store->damaged.names[store->damaged.count++] = *name;
 }
 
-/* Those that were removed make room. */
-static void note_all_damaged(struct store *store, const struct store_damaged *damaged)
-{
-	bool found;
-
-	for (size_t i = 0; i < damaged->count; i++) {
-		find_window(store, &damaged->names[i], &found);
-		if (found)
-			note_damaged(store, &damaged->names[i]);
-	}
-}
-
 /* The sources of merged windows */
 
 static bool is_in_slot(const struct window_name *name, const struct window_name *slot)
@@ -215,6 +203,28 @@ static bool has_sources(const struct store *store, const struct window_name *slo
 			return true;
 	}
 	return false;
+}
+
+/* Those that were removed make room, and slots without windows to be merged. */
+static void note_all_damaged(struct store *store, const struct store_damaged *damaged)
+{
+	bool found;
+
+	for (size_t i = 0; i < damaged->count; i++) {
+		find_window(store, &damaged->names[i], &found);
+		if (found || has_sources(store, &damaged->names[i]))
+			note_damaged(store, &damaged->names[i]);
+	}
+}
+
+/*
+ * A process has ended in the merge of a slot. If it had written the merged window, its sources are
+ * removed by now.
+ */
+static void note_ended_merge(struct store *store, const struct window_name *slot)
+{
+	if (slot->seconds && !is_damaged(store, slot) && has_sources(store, slot))
+		note_damaged(store, slot);
 }
 
 /* Removes the sources of a merged window that a crash has left. */
@@ -433,6 +443,7 @@ int store_open_knowing(struct store *store, const char *path, const struct store
 	store->limits = *limits;
 	note_all_damaged(store, damaged);
 	err = remove_all_sources(store);
+	note_ended_merge(store, &damaged->merging);
 	return err ? error_errno(error, -err, "%s", path) : 0;
 }
 
@@ -721,6 +732,12 @@ void store_leave_last(struct store *store)
 	store->leaves_last = true;
 }
 
+void store_note_merges(struct store *store, store_note_fn *note, void *arg)
+{
+	store->note = note;
+	store->note_arg = arg;
+}
+
 /* Returns whether a window may become a part of the merged one of a slot. */
 static bool may_merge(const struct store *store, const struct window_name *name,
 		      const struct window_name *slot)
@@ -811,6 +828,9 @@ static int merge_slot(struct store *store, const struct window_name *slot, struc
 	bool found;
 	int err = merge_init(&merge);
 
+	store->damaged.merging = *slot;
+	if (store->note)
+		store->note(store, store->note_arg);
 	find_window(store, slot, &found);
 	if (!err && found) {
 		existing = read_window(store, slot);
@@ -830,6 +850,8 @@ static int merge_slot(struct store *store, const struct window_name *slot, struc
 		err = 0;
 	else if (merge.count)
 		err = replace_sources(store, slot, &merge, error) ?: 1;
+	if (err != -ENOMEM)
+		store->damaged.merging.seconds = 0;
 	merge_clear(&merge);
 	return err;
 }

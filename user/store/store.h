@@ -29,6 +29,7 @@
 struct error;
 struct profile;
 struct services;
+struct store;
 
 struct store_limits {
 	uint64_t bytes; /* of all windows */
@@ -52,11 +53,22 @@ struct store_counts {
 
 #define STORE_DAMAGED_MAX 64u
 
-/* Windows that could not be read, which are not read again for merges. All zero: none. */
+/*
+ * Windows that could not be read, and slots whose windows could not be merged, which are not tried
+ * again. All zero: none.
+ */
 struct store_damaged {
 	struct window_name names[STORE_DAMAGED_MAX];
 	size_t count;
+	/*
+	 * The slot that is being merged; `seconds` is 0: none. It stays where memory runs out, and
+	 * where the process ends in the merge: the next one would end, too.
+	 */
+	struct window_name merging;
 };
+
+/* Gets the store before it begins with a slot. */
+typedef void store_note_fn(const struct store *store, void *arg);
 
 /* Members are public to be read. */
 struct store {
@@ -71,6 +83,8 @@ struct store {
 	/* Private. */
 	struct window_name last; /* that was written since store_open(); `seconds` is 0: none */
 	bool leaves_last; /* store_leave_last() */
+	store_note_fn *note; /* store_note_merges() */
+	void *note_arg;
 };
 
 /*
@@ -88,7 +102,10 @@ int store_create(const char *path, uid_t owner, struct error *error);
 int store_open(struct store *store, const char *path, const struct store_limits *limits,
 	       struct error *error);
 
-/* As store_open(), but knows windows that could not be read by a process before. */
+/*
+ * As store_open(), but knows windows that could not be read, and slots that could not be merged, by
+ * a process before.
+ */
 int store_open_knowing(struct store *store, const char *path, const struct store_limits *limits,
 		       const struct store_damaged *damaged, struct error *error);
 
@@ -132,6 +149,12 @@ int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t sec
  * replaces no window that has become a part of another one.
  */
 void store_leave_last(struct store *store);
+
+/*
+ * Calls `note` with `arg` before each merge, when damaged.merging is its slot: what is copied then
+ * serves store_open_knowing() if the merge ends the process.
+ */
+void store_note_merges(struct store *store, store_note_fn *note, void *arg);
 
 /*
  * Removes windows beyond the limits, and merges the windows of one slot if some are old enough. No

@@ -516,10 +516,16 @@ static void jobs_know_damaged_windows(void **state)
 	send_slice(3, 1);
 	end_window(3);
 	turn();
+	assert_int_equal(shared->damaged, 2);
+	/* But for the merge in which it was killed. */
+	shared->result.store.damaged.count = 3;
+	shared->result.store.damaged.merging.seconds = 600;
+	end_window(3);
+	turn();
 	shared->result.child.done = true;
 	end_window(3);
 	turn();
-	assert_int_equal(shared->damaged, 2);
+	assert_int_equal(shared->damaged, 3);
 	end();
 }
 

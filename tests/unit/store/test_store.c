@@ -787,6 +787,64 @@ static void damaged_window_is_read_once(void **state)
 	free(path);
 }
 
+/* Ends the process in its first merge, and leaves what it knew. */
+static void end_in_merge(const struct store *store, void *arg)
+{
+	*(struct store_damaged *)arg = store->damaged;
+	_exit(CRASHED);
+}
+
+/* As the limits of a job end it, by each job again. */
+static void merge_that_ends_the_process_is_tried_once(void **state)
+{
+	struct store store = open_store(state, &limits);
+	struct store_damaged *known = mmap(NULL, sizeof(*known), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t child;
+
+	assert_true(known != MAP_FAILED);
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	store_note_merges(&store, end_in_merge, known);
+	child = fork();
+	if (!child) {
+		maintain_all(&store, START + 2 * HOUR + 20 * MINUTE);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), CRASHED);
+	assert_int_equal(known->merging.seconds, 600);
+	store_close(&store);
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(store_open_knowing(&store, directory(state), &limits, known, NULL),
+				 0);
+		assert_int_equal(store.damaged.count, 1);
+		assert_int_equal(store.damaged.merging.seconds, 0);
+		maintain_all(&store, START + 2 * HOUR + 20 * MINUTE);
+		assert_int_equal(store.count, 10);
+		*known = store.damaged;
+		store_close(&store);
+	}
+	/* Windows of another slot are merged, and these, too, to an hour. */
+	assert_int_equal(store_open_knowing(&store, directory(state), &limits, known, NULL), 0);
+	for (unsigned int i = 10; i < 12; i++)
+		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
+	maintain_all(&store, START + 2 * HOUR + 20 * MINUTE);
+	assert_int_equal(store.count, 11);
+	maintain_all(&store, START + 3 * DAY);
+	assert_int_equal(store.count, 1);
+	*known = store.damaged;
+	store_close(&store);
+	assert_whole(state, 0, 12);
+	/* A slot without windows is forgotten. */
+	assert_int_equal(store_open_knowing(&store, directory(state), &limits, known, NULL), 0);
+	assert_int_equal(store.damaged.count, 0);
+	store_close(&store);
+	munmap(known, sizeof(*known));
+}
+
 static void damaged_window_stays_apart(void **state)
 {
 	struct store store = open_store(state, &limits);
@@ -1271,6 +1329,7 @@ int main(void)
 		SCRATCH_TEST(full_disk_costs_the_oldest),
 		SCRATCH_TEST(full_disk_of_others_does_not_cost_all),
 		SCRATCH_TEST(damaged_window_is_read_once),
+		SCRATCH_TEST(merge_that_ends_the_process_is_tried_once),
 		SCRATCH_TEST(damaged_window_stays_apart),
 		SCRATCH_TEST(other_files_are_left_alone),
 		SCRATCH_TEST(store_is_a_directory_of_its_process),
