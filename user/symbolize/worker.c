@@ -58,6 +58,7 @@ struct worker_state {
 	size_t demangled_capacity, demangled_count;
 	struct timespec fetch_end;
 	struct debug_files files;
+	bool has_files; /* `files` are open */
 	Elf *dwarf, *alt; /* debug information, and its alternate debug file; NULL: none */
 	struct elf_file elfs[ELF_FILES_MAX]; /* symbol tables, best first */
 	size_t elf_count;
@@ -604,13 +605,12 @@ static bool find_vaddrs(struct worker_state *worker)
 
 static void symbolize_file(struct worker_state *worker)
 {
-	bool has_files = open_files(worker);
-
+	worker->has_files = open_files(worker);
 	if (find_bias(worker) && find_vaddrs(worker)) {
-		if (has_files)
+		if (worker->has_files)
 			symbolize_by_pclntab(worker, worker->fd);
-		worker->dwarf = has_files ? worker->files.dwarf : NULL;
-		worker->alt = has_files ? worker->files.alt.elf : NULL;
+		worker->dwarf = worker->has_files ? worker->files.dwarf : NULL;
+		worker->alt = worker->has_files ? worker->files.alt.elf : NULL;
 		if (worker->dwarf)
 			symbolize_by_dwarf(worker);
 		symbolize_by_symbols(worker);
@@ -618,12 +618,6 @@ static void symbolize_file(struct worker_state *worker)
 	} else if (!worker->elf_count) {
 		/* Without symbols, the addresses in the file need not be known. */
 		send_ranges(worker);
-	}
-	if (has_files) {
-		/* The disk of the cache may hang, and the worker is killed then. */
-		fflush(worker->out);
-		keep_symbols(worker);
-		debug_files_close(&worker->files);
 	}
 }
 
@@ -730,8 +724,14 @@ void symbolize_in_worker(const int fds[], size_t count)
 			close(worker->fd);
 		}
 	}
-	if (worker->out && !worker->err)
+	if (worker->out && !worker->err) {
 		send_message(worker, WORKER_END, "", 0);
+		/* The disk of the cache may hang, and the worker is killed then. */
+		fflush(worker->out);
+		keep_symbols(worker);
+	}
+	if (worker->has_files)
+		debug_files_close(&worker->files);
 	if (worker->out)
 		fclose(worker->out);
 	free_tables(worker);

@@ -54,6 +54,8 @@
 #define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
 /* For a worker to exit that was killed; its status is unknown then. */
 #define EXIT_TIMEOUT_MS 10000
+/* A worker that has sent everything may hang for so long while it is kept. */
+#define KEEP_TIMEOUT_S 5u
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
@@ -160,6 +162,7 @@ struct batch {
 	unsigned int worker_count;
 	unsigned int worker_max; /* less than `processes` after a start has failed */
 	unsigned int processes; /* at a time */
+	bool cache_hangs; /* openers that are forked from now on don't use it */
 	pid_t *killed_openers; /* not reaped yet */
 	size_t killed_count, killed_capacity;
 	int64_t deadline; /* ms, of the batch */
@@ -274,7 +277,7 @@ static void serve_workers(const struct batch *batch, const struct worker *worker
 	struct opener opener = {
 		.paths = {options->directories, options->directory_count},
 		.archive = options->archive,
-		.cache = options->cache,
+		.cache = batch->cache_hangs ? NULL : options->cache,
 		.owner = &batch->owners_seen[worker->opener],
 	};
 	size_t job = worker->job;
@@ -404,6 +407,13 @@ static void grant_time(const struct batch *batch, const struct worker *worker)
 			     hang_limit_s(batch->pool) * NS_PER_SECOND);
 }
 
+/* A worker has sent everything. */
+static void grant_time_to_keep(const struct batch *batch, const struct worker *worker)
+{
+	sandbox_worker_limit(worker->lifeline, cpu_limit_s(batch->pool) * NS_PER_SECOND,
+			     MIN(hang_limit_s(batch->pool), KEEP_TIMEOUT_S) * NS_PER_SECOND);
+}
+
 /* Starts a worker for the first slice of a share. */
 static int start_worker(struct batch *batch, struct worker *worker, struct share *share)
 {
@@ -525,12 +535,30 @@ static bool is_at_limit(const struct worker *worker)
 }
 
 /*
+ * A worker has sent everything, and hangs: nothing is lost but what was to be kept. Each worker
+ * that comes after it would hang, too.
+ */
+static void end_hanging_keeper(struct batch *batch, struct worker *worker)
+{
+	if (!batch->cache_hangs)
+		report_problem(batch, worker->job,
+			       "its symbols are not kept: the disk of the cache hangs");
+	batch->cache_hangs = true;
+	remove_worker(batch, worker);
+	kill_kept_openers(batch);
+}
+
+/*
  * A worker has closed its pipe, was killed, or has sent an invalid message. It is killed at once,
  * as it may close the pipe without exiting. If it has failed, its status is awaited.
  */
 static void end_worker(struct batch *batch, struct worker *worker)
 {
-	if (worker->got_end && !worker->protocol_error && !is_at_limit(worker)) {
+	if (worker->got_end && !worker->protocol_error && is_at_limit(worker)) {
+		end_hanging_keeper(batch, worker);
+		return;
+	}
+	if (worker->got_end && !worker->protocol_error) {
 		batch->openers[worker->opener].is_kept = true;
 		remove_worker(batch, worker);
 		return;
@@ -789,6 +817,8 @@ static void handle_end(const struct batch *batch, struct worker *worker, size_t 
 
 	worker->got_end = size == 0;
 	worker->protocol_error = size > 0;
+	if (worker->got_end)
+		grant_time_to_keep(batch, worker);
 	if (!worker->got_end || worker->problems || !batch->pool->ended)
 		return;
 	for (size_t i = 0; i < worker->slice.count; i++)
@@ -918,7 +948,9 @@ static int update_worker(struct batch *batch, struct worker *worker, const struc
 		return 0;
 	}
 	/* The total deadline also stops a worker that never stops sending. */
-	if (worker->deadline <= now)
+	if (worker->deadline <= now && worker->got_end && !worker->protocol_error)
+		remove_worker(batch, worker);
+	else if (worker->deadline <= now)
 		abandon_at_deadline(batch, worker);
 	else if (has_all_output)
 		end_worker(batch, worker);

@@ -70,7 +70,11 @@ enum worker_message_type {
 	WORKER_LINES, /* struct worker_lines */
 	WORKER_PROBLEM, /* bytes: one line */
 	WORKER_PROGRESS, /* struct worker_progress */
-	WORKER_END, /* empty; the last message: the job is complete */
+	/*
+	 * Empty; the last message: the job is complete. The worker may still give what it has read
+	 * to its opener, to be kept.
+	 */
+	WORKER_END,
 	WORKER_OPENED, /* empty: the file itself was opened, not only debug files of it */
 	WORKER_RANGE, /* struct worker_range */
 };
