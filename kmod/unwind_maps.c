@@ -694,7 +694,7 @@ void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf)
 	if (!sb_elf_vaddr(elf, map->offset, &vaddr))
 		return;
 	WRITE_ONCE(map->bias, map->start - vaddr);
-	/* Pairs with the acquire in sb_unwind_map_of(). */
+	/* Pairs with the acquire in sb_walk_find_range(). */
 	smp_store_release(&map->biased, true);
 }
 

@@ -41,7 +41,7 @@ struct sb_unwind_map {
 	struct sb_unwind_object *object;	/* with a reference; NULL: frame pointers */
 	bool vdso;
 	bool uprobes;		/* the page with the trampoline of uretprobes */
-	bool biased;		/* `bias` is valid; see sb_unwind_maps_set_bias() */
+	bool biased;		/* `bias` is valid; see sb_unwind_map_set_bias() */
 	/* Not read by ticks. */
 	bool by_tables;		/* counted in sb_unwind_maps.by_tables */
 	u8 index;		/* in its chunk */

@@ -36,7 +36,7 @@ void perf_map_watcher_free(struct perf_map_watcher *watcher);
 
 /*
  * Queues the map of a process for opening: see perf_map_open(). Returns an index for
- * perf_map_watcher_fd(), or UINT32_MAX when out of memory or after perf_map_watcher_finish().
+ * perf_map_watcher_poll(), or UINT32_MAX when out of memory or after perf_map_watcher_finish().
  */
 uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time);
