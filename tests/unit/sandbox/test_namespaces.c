@@ -5,12 +5,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,25 @@
 #include "unit.h"
 
 #define OTHER_USER 1000
+
+/* Unmounts wait for a grace period that does not end. */
+static bool unmount_waits;
+static pid_t caller; /* of enter_empty_root() */
+
+/* Replaces libc's function. */
+int umount2(const char *target, int flags)
+{
+	int err;
+
+	if (unmount_waits && getpid() == caller)
+		_exit(40);
+	if (unmount_waits)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	err = (int)syscall(SYS_umount2, target, flags);
+	while (unmount_waits)
+		pause();
+	return err;
+}
 
 static int exit_code_of(pid_t child)
 {
@@ -71,6 +93,7 @@ static int check_empty_root(void)
 	struct statvfs st;
 	char path[64];
 
+	caller = getpid();
 	if (enter_empty_root())
 		return 1;
 	if (!getcwd(path, sizeof(path)) || strcmp(path, "/"))
@@ -144,11 +167,21 @@ static void other_user_gets_namespaces_by_one_of_users(void **state)
 	assert_int_equal(exit_code_of(child), 0);
 }
 
+/* As beside a real-time loop on a kernel of PREEMPT_RT. */
+static void root_is_empty_before_an_unmount_returns(void **state)
+{
+	unmount_waits = true;
+	root_gets_namespaces_and_an_empty_root(state);
+	other_user_gets_namespaces_by_one_of_users(state);
+	unmount_waits = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(root_gets_namespaces_and_an_empty_root),
 		cmocka_unit_test(other_user_gets_namespaces_by_one_of_users),
+		cmocka_unit_test(root_is_empty_before_an_unmount_returns),
 	};
 
 	return cmocka_run_group_tests_name("namespaces", tests, NULL, NULL);
