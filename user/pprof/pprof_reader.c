@@ -13,7 +13,7 @@
 
 #include "lib/array.h"
 #include "lib/error.h"
-#include "lib/utf8.h"
+#include "pprof/foreign_format.h"
 #include "pprof/gzip.h"
 #include "pprof/profile.h"
 #include "profile.pb-c.h"
@@ -81,6 +81,8 @@ struct reader {
 	size_t line_capacity;
 	uint32_t *items; /* locations, then labels of one sample */
 	size_t item_capacity;
+	char *text; /* one string */
+	size_t text_capacity;
 };
 
 __attribute__((format(printf, 2, 3))) static int report_invalid(const struct reader *reader,
@@ -114,7 +116,7 @@ static size_t reader_bytes(const struct reader *reader)
 
 	return profile_bytes(reader->profile) + reader->capacity + ids * sizeof(struct id_entry) +
 	       (reader->string_capacity + reader->item_capacity) * sizeof(uint32_t) +
-	       reader->line_capacity * sizeof(*reader->lines);
+	       reader->line_capacity * sizeof(*reader->lines) + reader->text_capacity;
 }
 
 /* Ids */
@@ -180,16 +182,45 @@ static bool get_string(const struct reader *reader, int64_t index, uint32_t *str
 	return true;
 }
 
-static int add_string(struct reader *reader, const char *text)
+/*
+ * Sets reader->text to a string of the file. A NUL, which would end it, becomes an escape as in
+ * reports: what is wrong with a name must not cost the profile.
+ */
+static int set_text(struct reader *reader, const uint8_t *bytes, size_t size)
 {
-	if (!reader->string_count && *text)
+	static const char escape[] = "\\x00";
+	size_t nuls = 0, length = 0;
+
+	for (size_t i = 0; i < size; i++)
+		nuls += !bytes[i];
+	if (size + nuls * (sizeof(escape) - 2) >= PPROF_ENTRY_MEMORY_MAX)
+		return report_no_message(reader);
+	if (array_reserve(&reader->text, &reader->text_capacity, 0,
+			  size + nuls * (sizeof(escape) - 2) + 1, 1))
+		return report_no_memory(reader);
+	for (size_t i = 0; i < size; i++) {
+		if (bytes[i])
+			reader->text[length++] = (char)bytes[i];
+		else
+			length = (size_t)(stpcpy(reader->text + length, escape) - reader->text);
+	}
+	reader->text[length] = '\0';
+	return 0;
+}
+
+static int add_string(struct reader *reader, const uint8_t *bytes, size_t size)
+{
+	int err;
+
+	if (!reader->string_count && size)
 		return report_invalid(reader, "its string 0 is not empty");
-	if (!utf8_valid(text))
-		return report_invalid(reader, "its string %zu is not UTF-8", reader->string_count);
+	err = set_text(reader, bytes, size);
+	if (err)
+		return err;
 	if (array_reserve(&reader->strings, &reader->string_capacity, reader->string_count, 1,
 			  sizeof(*reader->strings)))
 		return report_no_memory(reader);
-	reader->strings[reader->string_count++] = profile_string(reader->profile, text);
+	reader->strings[reader->string_count++] = profile_string(reader->profile, reader->text);
 	return 0;
 }
 
@@ -369,8 +400,6 @@ static int add_field(struct reader *reader, uint32_t field, const Message *messa
 		return add_location(reader, message->location[0]);
 	case FIELD_FUNCTION:
 		return add_function(reader, message->function[0]);
-	case FIELD_STRING:
-		return add_string(reader, message->string_table[0]);
 	case FIELD_DROP_FRAMES:
 		return set_head_string(reader, message->drop_frames, &profile->drop_frames);
 	case FIELD_KEEP_FRAMES:
@@ -434,10 +463,6 @@ static int unpack_field(struct reader *reader, uint32_t field, const uint8_t *by
 		return report_no_message(reader);
 	err = add_field(reader, field, message);
 	perftools__profiles__profile__free_unpacked(message, &allocator);
-	if (!err && reader->profile->error)
-		err = report_no_memory(reader);
-	if (!err && reader_bytes(reader) > PPROF_MEMORY_MAX)
-		err = report_no_message(reader);
 	return err;
 }
 
@@ -532,6 +557,18 @@ static size_t measure_field(const struct reader *reader, uint64_t *field)
 	}
 }
 
+/* Unpacks a string, which may have any bytes, of a field of `size` bytes. */
+static int unpack_string(struct reader *reader, size_t size)
+{
+	uint64_t tag, length;
+	size_t head = decode_varint(reader, 0, TAG_MAX, &tag);
+
+	if ((tag & 7) != WIRE_LENGTH)
+		return report_no_message(reader);
+	head += decode_varint(reader, head, TAG_MAX, &length);
+	return add_string(reader, reader->bytes + reader->start + head, size - head);
+}
+
 /* Reads a whole field of `size` bytes. */
 static int read_field(struct reader *reader, uint32_t field, size_t size)
 {
@@ -541,8 +578,15 @@ static int read_field(struct reader *reader, uint32_t field, size_t size)
 		return err;
 	if (reader->end - reader->start < size)
 		return report_no_message(reader);
-	err = unpack_field(reader, field, reader->bytes + reader->start, size);
+	if (field == FIELD_STRING)
+		err = unpack_string(reader, size);
+	else
+		err = unpack_field(reader, field, reader->bytes + reader->start, size);
 	reader->start += size;
+	if (!err && reader->profile->error)
+		err = report_no_memory(reader);
+	if (!err && reader_bytes(reader) > PPROF_MEMORY_MAX)
+		err = report_no_message(reader);
 	return err;
 }
 
@@ -590,6 +634,24 @@ static int read_tables(struct reader *reader)
 		      read_fields(reader, FIELD_SET(FIELD_SAMPLE));
 }
 
+/* Says what another file is. `err` is what its reading as a profile has ended with. */
+static int report_foreign(struct reader *reader, int err)
+{
+	const char *what, *remedy;
+	struct error *error = reader->error;
+	struct error ignored;
+
+	gzip_rewind(reader->gzip);
+	reader->start = reader->end = 0;
+	reader->error = &ignored;
+	if (!fill(reader, FOREIGN_HEAD_SIZE) &&
+	    foreign_format(reader->bytes, reader->end, &what, &remedy))
+		error_set(error, EBADMSG, "%s: not a pprof profile but %s: %s", reader->name, what,
+			  remedy);
+	reader->error = error;
+	return err;
+}
+
 struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
 {
 	struct reader reader = {
@@ -608,8 +670,11 @@ struct profile *pprof_decode(const void *data, size_t size, const char *name, st
 	reader.profile = profile_new();
 	reader.gzip = gzip_reader_new(data, size, PPROF_SIZE_MAX, name);
 	err = reader.profile && reader.gzip ? read_tables(&reader) : report_no_memory(&reader);
+	if (err == -EBADMSG)
+		err = report_foreign(&reader, err);
 	gzip_reader_free(reader.gzip);
 	free(reader.bytes);
+	free(reader.text);
 	free(reader.strings);
 	free(reader.mappings.entries);
 	free(reader.functions.entries);

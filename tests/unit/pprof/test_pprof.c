@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <zlib.h>
 
+#include "lib/utf8.h"
 #include "pprof/gzip.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
@@ -574,12 +575,11 @@ static void assert_refused(const struct fixture *fixture, const char *reason)
 
 static void invalid_messages_are_refused(void **state)
 {
-	static char text[] = "x", latin[] = "\xfc";
+	static char text[] = "x";
 
 	(void)state;
 	REFUSED(message.n_string_table = 0, "it has no string table");
 	REFUSED(strings[0] = text, "its string 0 is not empty");
-	REFUSED(strings[2] = latin, "its string 2 is not UTF-8");
 	REFUSED(message.n_sample_type = 0, "it has no sample type");
 	REFUSED(type.unit = 3, "sample type 0 names no string");
 	REFUSED(type.type = -1, "sample type 0 names no string");
@@ -670,6 +670,80 @@ static void damaged_files_are_refused(void **state)
 	assert_not_decoded(bytes, size,
 			   "FILE: damaged: its gzip stream is broken (incorrect data check)");
 	free(bytes);
+}
+
+/* What is wrong with a string costs a part of it, not the profile. */
+static void bad_strings_are_read(void **state)
+{
+	static char latin[] = "\xfcx", name[] = "a!b!";
+	struct profile *profile;
+	struct fixture fixture;
+	uint8_t bytes[1024], *at;
+	struct error error;
+	size_t size;
+
+	(void)state;
+	fixture_init(&fixture);
+	fixture.strings[1] = latin;
+	fixture.strings[2] = name;
+	size = perftools__profiles__profile__get_packed_size(&fixture.message);
+	assert_true(size <= sizeof(bytes));
+	perftools__profiles__profile__pack(&fixture.message, bytes);
+	at = memmem(bytes, size, name, strlen(name));
+	assert_non_null(at);
+	at[1] = at[3] = '\0';
+	profile = pprof_decode(bytes, size, "FILE", &error);
+	assert_non_null(profile);
+	assert_string_equal(profile_text(profile, profile->types.items[0].type),
+			    UTF8_REPLACEMENT "x");
+	assert_string_equal(profile_text(profile, profile->types.items[0].unit), "a\\x00b\\x00");
+	profile_free(profile);
+}
+
+static void assert_named(const void *bytes, size_t size, const char *what, const char *remedy)
+{
+	char expected[256];
+
+	snprintf(expected, sizeof(expected), "FILE: not a pprof profile but %s: %s", what, remedy);
+	assert_not_decoded(bytes, size, expected);
+}
+
+static void other_files_are_named(void **state)
+{
+	static const char to_proto[] =
+		"'go tool pprof -proto -output=NEW.pb.gz PROGRAM FILE' converts it";
+	static const uint64_t wide[] = {0, 3, 0, 10000, 0, 1, 1, 0x401000, 0, 1, 0};
+	static const uint32_t narrow[] = {0, 3, 0, 10000, 0, 1, 1, 0x401000, 0, 1, 0};
+	static const char *const texts[][2] = {
+		{"heap profile: 1: 2 [3: 4] @ heapprofile\n", "a heap profile"},
+		{"--- heapz 1 ---\n", "a heap profile"},
+		{"--- contentionz 1 ---\n", "a contention profile"},
+		{"--- mutex:\ncycles/second=1\n", "a contention profile"},
+		{"--- threadz 1 ---\n", "a thread profile"},
+		{"goroutine profile: total 3\n", "a goroutine profile"},
+		{"threadcreate profile: total 3\n", "a thread profile"},
+	};
+	char what[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		snprintf(what, sizeof(what), "%s of a legacy format", texts[i][1]);
+		assert_named(texts[i][0], strlen(texts[i][0]), what, to_proto);
+	}
+	assert_named(wide, sizeof(wide), "a CPU profile of a legacy format", to_proto);
+	assert_named(narrow, sizeof(narrow), "a CPU profile of a legacy format", to_proto);
+	assert_named("goroutine 1 [running]:\n", 23, "a list of goroutines",
+		     "get /debug/pprof/goroutine without ?debug=");
+	assert_named("PERFILE2\x68\0\0\0\0\0\0", 16, "a perf.data of perf",
+		     "'perf_to_profile -i FILE -o NEW.pb.gz' converts it");
+	assert_named("\x7f"
+		     "ELF\2\1\1",
+		     7, "an ELF file",
+		     "'stackbeat record -o NEW.pb.gz PROGRAM' records what it does");
+	assert_named("<?xml version=\"1.0\"?>\n<svg>", 28, "an XML file, such as an SVG",
+		     "'stackbeat flamegraph' makes one of a profile, which it needs");
+	assert_named("<svg width=\"1\">", 15, "an SVG file",
+		     "'stackbeat flamegraph' makes one of a profile, which it needs");
 }
 
 static void plain_and_split_files_are_read(void **state)
@@ -791,6 +865,8 @@ int main(void)
 		cmocka_unit_test(invalid_messages_are_refused),
 		SCRATCH_TEST(sample_types_are_found),
 		SCRATCH_TEST(damaged_files_are_refused),
+		cmocka_unit_test(bad_strings_are_read),
+		cmocka_unit_test(other_files_are_named),
 		SCRATCH_TEST(plain_and_split_files_are_read),
 		cmocka_unit_test(expansion_is_limited),
 		SCRATCH_TEST(survives_mutations),
