@@ -134,8 +134,9 @@ static int print_stacks(const struct arguments *arguments, const struct profile 
 
 	if (err)
 		return err;
-	err = arguments->form == OPTION_FOLDED ? print_folded(profile, type, stdout)
-					       : print_speedscope(profile, type, stdout);
+	if (arguments->form == OPTION_FOLDED)
+		return print_folded(profile, type, stdout, error);
+	err = print_speedscope(profile, type, stdout);
 	return err ? error_errno(error, -err, "can't print") : 0;
 }
 

@@ -351,11 +351,14 @@ static void sum_up(struct calltree *tree)
 		node = &tree->nodes[i];
 		node->total = add_saturated(node->total, node->self);
 		node->base_total = add_saturated(node->base_total, node->base_self);
+		node->weight = add_saturated(node->weight, magnitude(node->self));
+		node->weight = add_saturated(node->weight, magnitude(node->base_self));
 		if (!i)
 			break;
 		parent = &tree->nodes[node->parent];
 		parent->total = add_saturated(parent->total, node->total);
 		parent->base_total = add_saturated(parent->base_total, node->base_total);
+		parent->weight = add_saturated(parent->weight, node->weight);
 	}
 }
 
@@ -364,12 +367,11 @@ static int compare_siblings(const void *left, const void *right, void *context)
 	const struct calltree *tree = context;
 	const struct calltree_node *a = &tree->nodes[*(const uint32_t *)left];
 	const struct calltree_node *b = &tree->nodes[*(const uint32_t *)right];
-	int64_t weight_a = calltree_weight(a), weight_b = calltree_weight(b);
 
 	if (a->parent != b->parent)
 		return a->parent < b->parent ? -1 : 1;
-	if (weight_a != weight_b)
-		return weight_a > weight_b ? -1 : 1;
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
 	if (a->name != b->name)
 		return strcmp(tree->names[a->name], tree->names[b->name]);
 	return (int)a->kind - (int)b->kind;

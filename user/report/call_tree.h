@@ -32,6 +32,7 @@ struct calltree_node {
 	int64_t self; /* of the samples with this leaf */
 	int64_t total; /* with all descendants */
 	int64_t base_self, base_total; /* the same of the base; 0 without one */
+	int64_t weight; /* sum of the absolute values of both selves, with all descendants */
 	enum frame_kind kind;
 	bool inlined; /* at each of its occurrences */
 };
@@ -90,12 +91,6 @@ bool calltree_has_label(const struct profile *profile, const char *key);
 int64_t add_saturated(int64_t a, int64_t b);
 int64_t subtract_saturated(int64_t a, int64_t b);
 int64_t magnitude(int64_t value);
-
-/* The sum of the totals of a node in the profile and in the base. */
-static inline int64_t calltree_weight(const struct calltree_node *node)
-{
-	return add_saturated(node->total, node->base_total);
-}
 
 /*
  * The node after `node` in a preorder traversal, or CALLTREE_NONE after the last one. `skip`: skips

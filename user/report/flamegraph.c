@@ -73,7 +73,7 @@ static const struct {
 
 static int64_t weight_of(const struct picture *picture, uint32_t node)
 {
-	return calltree_weight(&picture->tree->nodes[node]);
+	return picture->tree->nodes[node].weight;
 }
 
 static double to_pixels(const struct picture *picture, int64_t value)
@@ -142,7 +142,7 @@ static uint32_t shade_of(const char *name)
  */
 static uint32_t change_color(const struct calltree_node *node)
 {
-	int64_t weight = calltree_weight(node);
+	int64_t weight = node->weight;
 	double change =
 		weight ? ((double)node->total - (double)node->base_total) / (double)weight : 0;
 	int shade = (int)(change * CHANGES + (change < 0 ? -0.5 : 0.5));

@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/array.h"
+#include "lib/error.h"
 #include "lib/utf8.h"
-#include "pprof/profile.h"
-#include "report/frame_name.h"
+#include "report/call_tree.h"
+
+/* The name of what has no frame. */
+#define NO_FRAMES "[no frames]"
 
 /* Separators of the format can't be in a name. */
 static void print_name(const char *name, FILE *out)
@@ -31,55 +35,47 @@ static void print_name(const char *name, FILE *out)
 	}
 }
 
-static int print_address(const struct profile *profile, const struct profile_location *location,
-			 FILE *out)
+/* The names from the root to a node, which begin in the array at its end. */
+struct path {
+	uint32_t *nodes;
+	size_t count, capacity;
+};
+
+static int print_line(const struct calltree *tree, uint32_t node, struct path *path, FILE *out)
 {
-	char *name = address_name(profile, location);
-
-	if (!name)
-		return -ENOMEM;
-	print_name(name, out);
-	free(name);
-	return 0;
-}
-
-/* Prints the separator before each frame, and sets it to that of all frames but the first. */
-static int print_location(const struct profile *profile, const struct profile_location *location,
-			  const char **separator, FILE *out)
-{
-	uint32_t line = location->line_count;
-	int err = 0;
-
-	do {
-		const char *name = "";
-
-		if (line)
-			name = function_name(profile,
-					     profile_lines(profile, location)[--line].function);
-		fputs(*separator, out);
-		*separator = ";";
-		if (*name)
-			print_name(name, out);
-		else
-			err = print_address(profile, location, out);
-	} while (line && !err);
-	return err;
-}
-
-int print_folded(const struct profile *profile, size_t type, FILE *out)
-{
-	for (size_t i = 0; i < profile->samples.count; i++) {
-		uint32_t stack = profile->samples.items[i].stack;
-		const uint32_t *locations = profile_stack_locations(profile, stack);
-		const char *separator = "";
-
-		for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;) {
-			if (print_location(profile, &profile->locations.items[locations[depth]],
-					   &separator, out))
-				return -ENOMEM;
-		}
-		if (*separator)
-			fprintf(out, " %" PRId64 "\n", profile_values(profile, i)[type]);
+	path->count = 0;
+	for (uint32_t at = node; at; at = tree->nodes[at].parent) {
+		if (array_reserve(&path->nodes, &path->capacity, path->count, 1,
+				  sizeof(*path->nodes)))
+			return -ENOMEM;
+		path->nodes[path->count++] = at;
 	}
+	if (!path->count)
+		fputs(NO_FRAMES, out);
+	for (size_t i = path->count; i-- > 0;) {
+		print_name(tree->names[tree->nodes[path->nodes[i]].name], out);
+		if (i)
+			fputc(';', out);
+	}
+	fprintf(out, " %" PRId64 "\n", tree->nodes[node].self);
 	return 0;
+}
+
+int print_folded(const struct profile *profile, size_t type, FILE *out, struct error *error)
+{
+	const struct calltree_options options = {.sample_type = type};
+	struct path path = {.nodes = NULL};
+	struct calltree *tree;
+	int err = calltree_new(profile, &options, &tree, error);
+
+	if (err)
+		return err;
+	for (uint32_t node = 0; node != CALLTREE_NONE && !err;
+	     node = calltree_next(tree, node, false)) {
+		if (tree->nodes[node].self)
+			err = print_line(tree, node, &path, out);
+	}
+	free(path.nodes);
+	calltree_free(tree);
+	return err ? error_errno(error, -err, "the report") : 0;
 }

@@ -7,13 +7,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
+struct error;
 struct profile;
 
 /*
- * Prints the value of `type` (index) of each sample of the profile. Stacks with different labels
- * have lines of their own. Names have no effects on a terminal. Returns 0 or -ENOMEM. The caller
- * checks `out` for write errors.
+ * Prints the values of `type` (index) of the profile, the sum of the samples of each stack, in the
+ * order of the call tree. The values add up to the total of the profile: samples without frames
+ * have a line, too. Names have no effects on a terminal. Returns 0, or an error of calltree_new().
+ * The caller checks `out` for write errors.
  */
-int print_folded(const struct profile *profile, size_t type, FILE *out);
+int print_folded(const struct profile *profile, size_t type, FILE *out, struct error *error);
 
 #endif

@@ -204,7 +204,7 @@ static bool is_shown(const struct report *report, uint32_t node)
 	const struct calltree *tree = report->tree;
 
 	return node != CALLTREE_NONE &&
-	       (double)calltree_weight(&tree->nodes[node]) * 100 >=
+	       (double)tree->nodes[node].weight * 100 >=
 		       report->options->min_percent *
 			       (double)add_saturated(tree->total, tree->base_total);
 }
@@ -369,7 +369,6 @@ int report_tree(const struct profile *profile, const struct report_options *opti
 {
 	struct calltree_options tree = {
 		.group = options->group,
-		.only_positive = true,
 		.base = options->base,
 		.absolute = options->absolute,
 	};

@@ -100,9 +100,10 @@ static int write_sum(struct sum *sum, struct sum *base, const struct request *re
 		return -errno;
 	if (request->format == REQUEST_FLAMEGRAPH) {
 		err = print_flamegraph(sum, base, request, out, error);
+	} else if (request->format == REQUEST_FOLDED) {
+		err = print_folded(sum->profile, type, out, error);
 	} else {
-		err = request->format == REQUEST_FOLDED ? print_folded(sum->profile, type, out)
-							: print_speedscope(sum->profile, type, out);
+		err = print_speedscope(sum->profile, type, out);
 		if (err)
 			error_errno(error, -err, "can't write the answer");
 	}

@@ -202,6 +202,31 @@ static void tree_has_the_unit_of_the_smallest_node(void **state)
 	profile_free(profile);
 }
 
+/* Differences of profiles: a call whose value is 0 has parts that --top shows. */
+static void tree_has_negative_values(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint32_t caller = example_location(profile, 0, 1, NULL, "caller");
+	uint32_t more = example_location(profile, 0, 2, NULL, "more");
+	uint32_t less = example_location(profile, 0, 3, NULL, "less");
+
+	(void)state;
+	example_add(profile, (uint32_t[]){more, caller}, 2, 1, 4 * MS, NULL, 0);
+	example_add(profile, (uint32_t[]){less, caller}, 2, 1, -4 * MS, NULL, 0);
+	add_leaf(profile, "f", -2 * MS);
+	expect(profile, report_tree, &(struct report_options){.min_percent = 1},
+	       "Type: cpu\n"
+	       "Total samples = 10ms\n"
+	       "   cum%        cum       flat\n"
+	       " 20.00%       -2ms          0  all\n"
+	       "     0%          0          0  ├─ caller\n"
+	       " 40.00%       -4ms       -4ms  │  ├─ less\n"
+	       " 40.00%        4ms        4ms  │  └─ more\n"
+	       " 20.00%       -2ms       -2ms  └─ f\n"
+	       "(without calls below 1% of the total)\n");
+	profile_free(profile);
+}
+
 static void number_of_lines_is_limited(void **state)
 {
 	const struct report_options two = {.rows = 2}, three = {.rows = 3};
@@ -271,6 +296,7 @@ int main(void)
 		cmocka_unit_test(functions_have_the_unit_of_the_smallest_value),
 		cmocka_unit_test(unit_is_that_of_shown_functions),
 		cmocka_unit_test(tree_has_the_unit_of_the_smallest_node),
+		cmocka_unit_test(tree_has_negative_values),
 		cmocka_unit_test(number_of_lines_is_limited),
 		cmocka_unit_test(hidden_calls_leave_no_branch),
 	};
