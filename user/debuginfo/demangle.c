@@ -5,6 +5,8 @@
 #include <setjmp.h>
 #include <string.h>
 
+#include "debuginfo/elf_symbols.h"
+
 /* The demangler recurses: a longer name could overflow the stack. */
 #define MANGLED_MAX 16384u
 
@@ -44,7 +46,7 @@ static void append_text(const char *text, size_t length, void *opaque)
 	writer->length += length;
 }
 
-bool demangle(const char *name, char text[DEMANGLED_MAX])
+static bool demangle_whole(const char *name, char text[DEMANGLED_MAX])
 {
 	struct writer writer = {.text = text};
 
@@ -62,4 +64,25 @@ bool demangle(const char *name, char text[DEMANGLED_MAX])
 	}
 	text[writer.length] = '\0';
 	return writer.length > 0 && !writer.full;
+}
+
+bool demangle(const char *name, char text[DEMANGLED_MAX])
+{
+	static const char suffix[] = ELF_STUB_SUFFIX;
+	const size_t length = strnlen(name, MANGLED_MAX);
+	char function[MANGLED_MAX];
+	size_t end;
+
+	if (length < sizeof(suffix) || length == MANGLED_MAX ||
+	    strcmp(name + length - (sizeof(suffix) - 1), suffix) != 0)
+		return demangle_whole(name, text);
+	memcpy(function, name, length);
+	function[length - (sizeof(suffix) - 1)] = '\0';
+	if (!demangle_whole(function, text))
+		return false;
+	end = strlen(text);
+	if (end + sizeof(suffix) > DEMANGLED_MAX)
+		return false;
+	memcpy(text + end, suffix, sizeof(suffix));
+	return true;
 }

@@ -11,7 +11,11 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include "debuginfo/elf_dynamic.h"
 #include "debuginfo/elf_header.h"
+#include "debuginfo/elf_memory.h"
+#include "debuginfo/elf_plt.h"
+#include "debuginfo/frame_index.h"
 #include "lib/array.h"
 #include "lib/error.h"
 #include "lib/upper_bound.h"
@@ -21,6 +25,7 @@
 #define NOTES_BYTES_MAX (1u << 20)
 #define PROGRAM_HEADERS_MAX 4096u
 #define SYMBOLS_MAX (1u << 22)
+#define ALL_SYMBOLS_MAX (3 * (size_t)SYMBOLS_MAX) /* of two tables, and stubs of the PLT */
 #define SYMBOL_NAME_MAX (16u << 10)
 /* Sum of the lengths of a file's names. Bytes that names share count for each. */
 #define NAMES_BYTES_MAX ((uint64_t)SECTION_BYTES_MAX)
@@ -29,6 +34,9 @@
 #define SYMBOL_NESTING_MAX 64u
 
 #define NO_FUNCTION UINT32_MAX
+
+/* Stubs whose targets have no name in relocations. */
+#define RESOLVERS_MAX 4096u
 
 struct range {
 	uint64_t start, end;
@@ -42,6 +50,12 @@ struct function {
 	uint32_t rank; /* among symbols at an address, the lowest wins: see full_rank() */
 };
 
+/* A stub that jumps to the function that a resolver has selected, which has the same name. */
+struct resolver {
+	uint64_t address;
+	uint64_t start, end; /* of the stub */
+};
+
 /* Symbols while tables are read. */
 struct symbols {
 	struct function *list;
@@ -51,6 +65,11 @@ struct symbols {
 	uint64_t name_bytes; /* sum of the lengths of all names in the list */
 	struct range *code; /* executable sections, sorted */
 	size_t code_count, code_capacity;
+	bool has_all; /* there is a symbol for each function: .symtab */
+	bool has_dynamic_names;
+	size_t dynamic_names; /* offset in `names` of the names of .dynsym */
+	struct resolver *resolvers; /* of stubs of the PLT */
+	size_t resolver_count, resolver_capacity;
 	size_t steps; /* as in struct elf_file */
 };
 
@@ -225,9 +244,35 @@ static int read_code_sections(struct symbols *symbols, Elf *elf)
 		symbols->code[symbols->code_count++] =
 			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
 	}
+	return 0;
+}
+
+/* A file may have no section headers. */
+static int read_code_segments(struct symbols *symbols, const struct elf_memory *memory)
+{
+	for (size_t i = 0; i < memory->load_count; i++) {
+		const struct elf_load *load = &memory->loads[i];
+
+		if (!load->is_code || !load->size || load->size > UINT64_MAX - load->vaddr)
+			continue;
+		if (array_reserve(&symbols->code, &symbols->code_capacity, symbols->code_count, 1,
+				  sizeof(*symbols->code)))
+			return -ENOMEM;
+		symbols->code[symbols->code_count++] =
+			(struct range){load->vaddr, load->vaddr + load->size};
+	}
+	return 0;
+}
+
+static int read_code(struct symbols *symbols, Elf *elf, const struct elf_memory *memory)
+{
+	int err = read_code_sections(symbols, elf);
+
+	if (!err && !symbols->code_count)
+		err = read_code_segments(symbols, memory);
 	if (symbols->code_count > 0)
 		qsort(symbols->code, symbols->code_count, sizeof(*symbols->code), compare_ranges);
-	return 0;
+	return err;
 }
 
 /* Returns the end of the executable section that holds vaddr, or 0. */
@@ -352,13 +397,26 @@ static int add_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t na
 	return append_function(symbols, &function);
 }
 
-/* Appends the string table and a NUL to symbols->names. */
+/* Appends bytes and a NUL to symbols->names. */
+static int append_names(struct symbols *symbols, const char *bytes, size_t size)
+{
+	char *names = realloc(symbols->names, symbols->names_size + size + 1);
+
+	if (!names)
+		return -ENOMEM;
+	symbols->names = names;
+	memcpy(names + symbols->names_size, bytes, size);
+	symbols->names_size += size;
+	names[symbols->names_size++] = '\0';
+	return 0;
+}
+
+/* Appends the string table to symbols->names. */
 static int copy_names(struct symbols *symbols, Elf *elf, size_t index)
 {
 	Elf_Scn *section = elf_getscn(elf, index);
 	GElf_Shdr header;
 	Elf_Data *data;
-	char *names;
 
 	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_STRTAB ||
 	    (header.sh_flags & SHF_COMPRESSED) || header.sh_size > SECTION_BYTES_MAX)
@@ -366,14 +424,7 @@ static int copy_names(struct symbols *symbols, Elf *elf, size_t index)
 	data = elf_getdata(section, NULL);
 	if (!data || !data->d_buf || data->d_size == 0)
 		return -EINVAL;
-	names = realloc(symbols->names, symbols->names_size + data->d_size + 1);
-	if (!names)
-		return -ENOMEM;
-	symbols->names = names;
-	memcpy(names + symbols->names_size, data->d_buf, data->d_size);
-	symbols->names_size += data->d_size;
-	names[symbols->names_size++] = '\0';
-	return 0;
+	return append_names(symbols, data->d_buf, data->d_size);
 }
 
 static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
@@ -434,14 +485,31 @@ static void merge_aliases(struct symbols *symbols)
 }
 
 /*
- * Links each function to the function that encloses it. Unsized symbols extend to the next symbol;
- * those within a sized function are labels and are dropped.
+ * Returns the end of a symbol without a size: the next symbol, or the end or the next start of a
+ * function by call frame information. Where functions may have neither, as in a stripped file, only
+ * the first byte is known to be the symbol's.
  */
-static void nest_functions(struct symbols *symbols)
+static uint64_t unsized_end(const struct symbols *symbols, size_t index,
+			    const struct frame_index *frames)
+{
+	const struct function *list = symbols->list;
+	uint64_t end = code_end(symbols, list[index].start);
+
+	if (!frames->count && !symbols->has_all)
+		return list[index].start + 1;
+	if (index + 1 < symbols->count)
+		end = MIN(end, list[index + 1].start);
+	return MIN(end, frame_index_end(frames, list[index].start));
+}
+
+/*
+ * Links each function to the function that encloses it. Unsized symbols within a sized function are
+ * labels and are dropped.
+ */
+static void nest_functions(struct symbols *symbols, const struct frame_index *frames)
 {
 	struct function *list = symbols->list;
 	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost one that has not ended */
-	uint64_t end, next;
 
 	for (size_t i = 0; i < symbols->count; i++) {
 		/* Functions that end here are never visited again. */
@@ -451,11 +519,9 @@ static void nest_functions(struct symbols *symbols)
 			outer = list[outer].outer;
 		if (list[i].size == 0 && outer != NO_FUNCTION)
 			continue;
-		if (list[i].size == 0) {
-			end = code_end(symbols, list[i].start);
-			next = i + 1 < symbols->count ? list[i + 1].start : end;
-			list[i].size = clip_size(next - list[i].start, end - list[i].start);
-		}
+		if (list[i].size == 0)
+			list[i].size = clip_size(unsized_end(symbols, i, frames) - list[i].start,
+						 UINT32_MAX);
 		list[kept] = list[i];
 		list[kept].outer = outer;
 		outer = kept++;
@@ -577,44 +643,203 @@ static int pack_symbols(struct symbols *symbols, struct elf_file *file)
 	return 0;
 }
 
-static int read_functions(struct elf_file *file, Elf *elf, struct error *problem)
+/* Stubs of the PLT */
+
+static int add_stub(struct symbols *symbols, uint64_t start, uint64_t end, const char *name)
 {
-	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
-	struct symbols symbols = {0};
-	GElf_Shdr header;
-	Elf_Scn *section;
+	const size_t at = symbols->names_size, length = strcspn(name, "@");
+	struct function function = {.start = start, .outer = NO_FUNCTION};
 	int err;
 
-	err = read_code_sections(&symbols, elf);
-	for (size_t i = 0; i < 2 && !err; i++) {
-		section = find_section(elf, types[i], &header);
-		if (section)
-			err = read_symbols(&symbols, elf, section, &header);
-		if (err == -EINVAL || err == -E2BIG) {
-			error_set(problem, EINVAL, "has %s",
-				  err == -E2BIG ? "too many long names of functions"
-						: "a broken symbol table");
-			err = 0; /* the other table may be valid */
+	if (!length || length >= SYMBOL_NAME_MAX || end <= start || !code_end(symbols, start))
+		return 0;
+	symbols->name_bytes += length + strlen(ELF_STUB_SUFFIX);
+	if (symbols->name_bytes > NAMES_BYTES_MAX || symbols->count >= ALL_SYMBOLS_MAX)
+		return -E2BIG;
+	err = append_names(symbols, name, length)
+		      ?: append_names(symbols, ELF_STUB_SUFFIX, strlen(ELF_STUB_SUFFIX));
+	if (err)
+		return err;
+	/* The suffix takes the place of the first NUL. */
+	memmove(symbols->names + at + length, symbols->names + at + length + 1,
+		strlen(ELF_STUB_SUFFIX) + 1);
+	symbols->names_size--;
+	function.name = (uint32_t)at;
+	function.size = clip_size(end - start, UINT32_MAX);
+	function.rank = full_rank(0, symbols->names + at, length + strlen(ELF_STUB_SUFFIX));
+	return append_function(symbols, &function);
+}
+
+static int take_stub(void *arg, const struct elf_stub *stub)
+{
+	struct symbols *symbols = arg;
+	const size_t room = symbols->names_size - symbols->dynamic_names;
+	char *name;
+	int err;
+
+	if (!stub->name) {
+		if (symbols->resolver_count == RESOLVERS_MAX)
+			return 0;
+		if (array_reserve(&symbols->resolvers, &symbols->resolver_capacity,
+				  symbols->resolver_count, 1, sizeof(*symbols->resolvers)))
+			return -ENOMEM;
+		symbols->resolvers[symbols->resolver_count++] =
+			(struct resolver){stub->resolver, stub->start, stub->end};
+		return 0;
+	}
+	if (!symbols->has_dynamic_names || stub->name >= room)
+		return 0;
+	/* A copy, as the names move. */
+	name = strndup(symbols->names + symbols->dynamic_names + stub->name, SYMBOL_NAME_MAX);
+	if (!name)
+		return -ENOMEM;
+	err = add_stub(symbols, stub->start, stub->end, name);
+	free(name);
+	return err;
+}
+
+static int compare_resolvers(const void *left, const void *right)
+{
+	const struct resolver *a = left, *b = right;
+
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+/* Adds the stubs whose targets resolvers select, by the symbols of these. */
+static int add_resolved_stubs(struct symbols *symbols)
+{
+	const struct resolver *list = symbols->resolvers;
+	const size_t count = symbols->resolver_count, symbol_count = symbols->count;
+	int err = 0;
+
+	if (count)
+		qsort(symbols->resolvers, count, sizeof(*list), compare_resolvers);
+	for (size_t i = 0; count && i < symbol_count && !err; i++) {
+		const struct function *function = &symbols->list[i];
+		size_t after = upper_bound(list, count, sizeof(*list), function->start);
+
+		if (!after || list[after - 1].address != function->start)
+			continue;
+		/* Aliases add the same stub again: the best name is kept. */
+		for (; after && list[after - 1].address == symbols->list[i].start && !err;
+		     after--) {
+			char *name = strdup(symbols->names + symbols->list[i].name);
+
+			err = name ? add_stub(symbols, list[after - 1].start, list[after - 1].end,
+					      name)
+				   : -ENOMEM;
+			free(name);
 		}
 	}
-	if (!err && symbols.count > 0) {
-		merge_aliases(&symbols);
-		nest_functions(&symbols);
-		err = pack_symbols(&symbols, file);
-	} else if (!err && !*problem->text) {
-		error_set(problem, ENODATA, "has no symbols of functions");
+	return err;
+}
+
+static int read_stubs_of_plt(struct symbols *symbols, Elf *elf)
+{
+	return elf_each_stub(elf, take_stub, symbols) ?: add_resolved_stubs(symbols);
+}
+
+/* Symbols of a file */
+
+/* The dynamic symbols of a file without section headers. */
+static int read_dynamic(struct symbols *symbols, Elf *elf, const struct elf_memory *memory)
+{
+	const size_t names = symbols->names_size;
+	struct elf_dynamic dynamic;
+	int err;
+
+	if (elf_dynamic_read(elf, memory, SYMBOLS_MAX, SECTION_BYTES_MAX, &dynamic))
+		return 0;
+	err = append_names(symbols, dynamic.names, dynamic.names_size);
+	for (size_t i = 0; i < dynamic.symbol_count && !err; i++)
+		err = add_symbol(symbols, &dynamic.symbols[i], names);
+	elf_dynamic_clear(&dynamic);
+	return err;
+}
+
+static void set_table_problem(int err, struct error *problem)
+{
+	error_set(problem, EINVAL, "has %s",
+		  err == -E2BIG ? "too many long names of functions" : "a broken symbol table");
+}
+
+/* Reads what tables there are. Returns 0 or -ENOMEM. */
+static int read_tables(struct symbols *symbols, Elf *elf, const struct elf_memory *memory,
+		       struct error *problem)
+{
+	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
+	bool has_table = false;
+	GElf_Shdr header;
+	Elf_Scn *section;
+	int err = 0;
+
+	for (size_t i = 0; i < 2 && err != -ENOMEM; i++) {
+		const size_t names = symbols->names_size;
+
+		section = find_section(elf, types[i], &header);
+		if (!section)
+			continue;
+		has_table = true;
+		err = read_symbols(symbols, elf, section, &header);
+		/* The other table may be valid. */
+		if (err == -EINVAL || err == -E2BIG)
+			set_table_problem(err, problem);
+		symbols->has_all |= types[i] == SHT_SYMTAB && !err;
+		if (types[i] == SHT_DYNSYM && !err) {
+			symbols->has_dynamic_names = true;
+			symbols->dynamic_names = names;
+		}
 	}
+	if (err == -ENOMEM)
+		return err;
+	err = has_table ? read_stubs_of_plt(symbols, elf) : read_dynamic(symbols, elf, memory);
+	if (err == -E2BIG)
+		set_table_problem(err, problem);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int finish_functions(struct elf_file *file, struct symbols *symbols, Elf *elf,
+			    const struct elf_memory *memory)
+{
+	struct frame_index frames;
+	int err = frame_index_read(&frames, elf, memory);
+
+	if (!err) {
+		merge_aliases(symbols);
+		nest_functions(symbols, &frames);
+		err = pack_symbols(symbols, file);
+	}
+	frame_index_clear(&frames);
+	return err;
+}
+
+static int read_functions(struct elf_file *file, Elf *elf, const struct elf_memory *memory,
+			  struct error *problem)
+{
+	struct symbols symbols = {0};
+	int err = read_code(&symbols, elf, memory);
+
+	if (!err)
+		err = read_tables(&symbols, elf, memory, problem);
+	if (!err && symbols.count > 0)
+		err = finish_functions(file, &symbols, elf, memory);
+	else if (!err && !*problem->text)
+		error_set(problem, ENODATA, "has no symbols of functions");
 	if (err)
 		error_errno(problem, -err, "can't be read");
 	free(symbols.list);
 	free(symbols.names);
 	free(symbols.code);
+	free(symbols.resolvers);
 	return err;
 }
 
 int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
 	     struct error *problem)
 {
+	struct elf_memory memory = {.fd = -1};
 	struct elf_file new = {0};
 	Elf *elf = NULL;
 	/* Not mapped: a file that shrinks must not kill the reader by SIGBUS. */
@@ -624,8 +849,14 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 		return err;
 	*problem->text = '\0';
 	err = read_headers(&new, elf, problem);
-	if (!err && functions)
-		err = read_functions(&new, elf, problem);
+	if (!err && functions) {
+		err = elf_memory_open(&memory, elf, fd, image, size);
+		if (err)
+			error_errno(problem, -err, "can't be read");
+		else
+			err = read_functions(&new, elf, &memory, problem);
+		elf_memory_clear(&memory);
+	}
 	elf_end(elf);
 	if (err)
 		elf_clear(&new);

@@ -43,16 +43,20 @@ struct elf_packed {
 	uint64_t names_size;
 };
 
+/* Follows the name of the function that a stub of the PLT jumps to, as in objdump. */
+#define ELF_STUB_SUFFIX "@plt"
+
 struct symbol {
 	const char *name; /* without a version ("@GLIBC_2.2.5"); owned by the elf_file */
 	uint64_t start; /* ELF virtual address */
-	uint64_t size; /* bytes; an unsized symbol extends to the next one */
+	uint64_t size; /* bytes; see elf_lookup() for a symbol without a size */
 };
 
 /*
  * Reads a regular file, or the `size` bytes of `image` if that is not NULL: build ID, executable
- * load segments, and with `functions` the symbol tables (.symtab and .dynsym, merged). The fd stays
- * open, and is not needed afterwards. The size of these tables bounds the memory.
+ * load segments, and with `functions` the symbol tables (.symtab and .dynsym, merged; without
+ * section headers, that of PT_DYNAMIC) and the stubs of the PLT. The fd stays open, and is not
+ * needed afterwards. The size of these tables bounds the memory.
  *
  * Returns 0, to be followed by elf_clear(); or -EINVAL or -ENOMEM with `file` unchanged.
  * problem->text explains missing symbols, also if 0 is returned; "" if no symbols are missing.
@@ -103,9 +107,11 @@ bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64
 
 /*
  * Finds the function that holds an ELF virtual address. An address past the end of a sized symbol
- * does not belong to it. Among symbols with the same address, typed ones are preferred to untyped
- * ones, then global to weak to local, then fewer leading underscores, then the shorter name. Among
- * nested ones, the innermost wins.
+ * does not belong to it. A symbol without a size extends to the next one, but not over the end of
+ * its function, or the start of another one, in the index of call frame information. Without an
+ * index and .symtab, it has one byte, as the functions after it may have no symbols. Among symbols
+ * with the same address, typed ones are preferred to untyped ones, then global to weak to local,
+ * then fewer leading underscores, then the shorter name. Among nested ones, the innermost wins.
  */
 bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
 

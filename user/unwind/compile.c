@@ -12,13 +12,13 @@
 #include <sys/param.h>
 
 #include "debuginfo/elf_symbols.h"
+#include "debuginfo/plt.h"
 #include "lib/byte_cursor.h"
 #include "runtime/go_layout.h"
 #include "runtime/go_pclntab.h"
 #include "runtime/go_version.h"
 #include "unwind/cfi.h"
 #include "unwind/go_frames.h"
-#include "unwind/plt.h"
 #include "unwind/table_builder.h"
 
 /* A file beyond these limits is broken or malicious. */

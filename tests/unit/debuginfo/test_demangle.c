@@ -57,12 +57,26 @@ static void long_ascii_name_stays_mangled(void **state)
 	assert_false(demangle(name, text));
 }
 
+/* Names of stubs of the PLT, which the demanglers do not know. */
+static void stubs_are_demangled(void **state)
+{
+	(void)state;
+	assert_true(demangle("_ZN3foo3barEi@plt", text));
+	assert_string_equal(text, "foo::bar@plt");
+	assert_true(demangle("_RNvCs1234_7mycrate3foo@plt", text));
+	assert_non_null(strstr(text, "mycrate"));
+	assert_string_equal(text + strlen(text) - 4, "@plt");
+	assert_false(demangle("main@plt", text));
+	assert_false(demangle("@plt", text));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_punycode_is_decoded),
 		cmocka_unit_test(long_punycode_leaks_nothing),
 		cmocka_unit_test(long_ascii_name_stays_mangled),
+		cmocka_unit_test(stubs_are_demangled),
 	};
 
 	return cmocka_run_group_tests_name("demangle", tests, NULL, NULL);

@@ -72,7 +72,7 @@ struct test_file {
 	int status;
 };
 
-#define FILES_MAX 8
+#define FILES_MAX 16
 #define NOTES_MAX (UINT64_C(1) << 20) /* bytes of notes that are read */
 
 static struct test_file read_files[FILES_MAX];
@@ -531,6 +531,229 @@ static void test_survives_truncation(void **state)
 	(void)state;
 	for (size_t cut = 0; cut < size; cut += 64)
 		read_broken(in_sandbox("cut"), bytes, cut);
+	free(bytes);
+}
+
+/* Compares the stubs of a file with those that objdump names. Returns their number. */
+static size_t check_against_objdump(const char *path)
+{
+	struct test_file *file = read_file(path);
+	struct symbol symbol;
+	char line[1024], name[256];
+	size_t count = 0;
+	uint64_t start;
+	FILE *objdump;
+
+	snprintf(line, sizeof(line), "objdump -d %s", path);
+	objdump = popen(line, "r");
+	assert_non_null(objdump);
+	while (fgets(line, sizeof(line), objdump)) {
+		if (sscanf(line, "%lx <%255[^>]>:", &start, name) != 2 || !strstr(name, "@plt") ||
+		    strstr(name, "-0x") || *name == '*')
+			continue;
+		if (!elf_lookup(&file->elf, start, &symbol) || strcmp(symbol.name, name) != 0 ||
+		    symbol.start != start)
+			fail_msg("%s: %s is not found", path, name);
+		/* Behind its first instruction. */
+		assert_name(file, start + 5, name);
+		count++;
+	}
+	assert_int_equal(pclose(objdump), 0);
+	return count;
+}
+
+static void test_stubs_of_the_plt(void **state)
+{
+	static const char program[] =
+		"#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+		"void *volatile pointer;\n"
+		"int main(int argc, char **argv)\n"
+		"{ pointer = (void *)atoi; puts(argv[0]); exit(atoi(argv[argc])); }\n";
+	static const char *const options[] = {
+		"-Wl,-z,lazy -fcf-protection=none -no-pie",
+		"-Wl,-z,lazy -fcf-protection=none -fPIE -pie",
+		"-Wl,-z,now -fcf-protection=none -fPIE -pie",
+		"-Wl,-z,lazy,-z,ibtplt -fcf-protection=full",
+		"-Wl,-z,now,-z,ibtplt -fcf-protection=full -fPIE -pie",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const char *path = compile("stubs", program, options[i]);
+
+		assert_true(check_against_objdump(path) >= 2);
+		run("strip %s", path);
+		assert_true(check_against_objdump(path) >= 2);
+	}
+}
+
+/* A static program has stubs for functions of libc that a resolver selects. */
+static void test_stubs_of_a_static_program(void **state)
+{
+	const char *path = compile("static",
+				   "#include <string.h>\n"
+				   "int main(int argc, char **argv)\n"
+				   "{ return strlen(argv[argc - 1]) == 5; }\n",
+				   "-static -O0 -fno-builtin");
+	struct test_file *file = read_file(path);
+	struct symbol symbol;
+	size_t found = 0, stubs = 0;
+	uint64_t start;
+
+	(void)state;
+	/* The PLT is among the first code, in entries of 8 or 16 bytes. */
+	assert_true(elf_code_start(&file->elf, &start));
+	for (uint64_t at = start; at < start + 0x800; at += 8) {
+		if (!elf_lookup(&file->elf, at, &symbol) || !strstr(symbol.name, "@plt") ||
+		    symbol.start != at)
+			continue;
+		stubs++;
+		found += !strcmp(symbol.name, "strlen@plt");
+	}
+	assert_true(stubs > 10);
+	assert_int_equal(found, 1);
+}
+
+static const char *const unsized_assembly =
+	".text\n"
+	".globl marker\n .type marker, @function\nmarker: nop\n ret\n .skip 14, 0x90\n"
+	"hidden:\n .cfi_startproc\n .skip 64, 0x90\n .cfi_endproc\n"
+	"second:\n .cfi_startproc\n .skip 64, 0x90\n .cfi_endproc\n"
+	".globl described\ndescribed:\n .cfi_startproc\n .skip 32, 0x90\n .cfi_endproc\n"
+	"bare: .skip 32, 0x90\n"
+	".globl shared\nshared:\n .cfi_startproc\n .skip 16, 0x90\n"
+	".globl alternative\nalternative: .skip 16, 0x90\n .cfi_endproc\n";
+
+static void check_unsized(struct test_file *file, uint64_t text)
+{
+	assert_name(file, text, "marker");
+	assert_name(file, text + 15, "marker");
+	for (uint64_t at = 16; at < 144; at += 16)
+		assert_no_name(file, text + at);
+	assert_name(file, text + 144, "described");
+	assert_name(file, text + 175, "described");
+	assert_no_name(file, text + 176);
+	assert_no_name(file, text + 207);
+	assert_name(file, text + 208, "shared");
+	assert_name(file, text + 223, "shared");
+	assert_name(file, text + 224, "alternative");
+	assert_name(file, text + 239, "alternative");
+}
+
+static void test_unsized_symbols_of_a_stripped_file(void **state)
+{
+	const char *path = compile("unsized.so", unsized_assembly, "-nostdlib -shared");
+	uint64_t text = address_of(path, "marker");
+	struct test_file *file;
+
+	(void)state;
+	/* A file with all symbols: those without call frame information have names, too. */
+	file = read_file(path);
+	assert_name(file, text + 16, "hidden");
+	assert_name(file, text + 80, "second");
+	assert_name(file, text + 176, "bare");
+	assert_name(file, text + 207, "bare");
+	run("strip --discard-all %s", path);
+	check_unsized(read_file(path), text);
+	run("strip %s", path);
+	check_unsized(read_file(path), text);
+}
+
+static void test_unsized_symbols_without_an_index(void **state)
+{
+	const char *path =
+		compile("unsized.so", unsized_assembly, "-nostdlib -shared -Wl,--no-eh-frame-hdr");
+	uint64_t text = address_of(path, "marker");
+	struct test_file *file;
+
+	(void)state;
+	file = read_file(path);
+	assert_name(file, text + 15, "marker");
+	assert_name(file, text + 16, "hidden");
+	run("strip %s", path);
+	file = read_file(path);
+	assert_name(file, text, "marker");
+	assert_no_name(file, text + 1);
+	assert_no_name(file, text + 16);
+	assert_name(file, text + 144, "described");
+	assert_no_name(file, text + 145);
+}
+
+/* Removes the section headers, as sstrip does. */
+static void remove_sections(const char *path)
+{
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+	ElfW(Ehdr) *header = (void *)bytes;
+
+	header->e_shoff = 0;
+	header->e_shnum = header->e_shstrndx = 0;
+	write_file(path, bytes, size);
+	free(bytes);
+}
+
+static void test_file_without_section_headers(void **state)
+{
+	static const char *const options[] = {"-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv",
+					      "-Wl,--hash-style=both"};
+	struct known_list known;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		char all[128];
+		struct test_file *file;
+		const char *path;
+
+		snprintf(all, sizeof(all), "-shared -fPIC %s", options[i]);
+		path = compile("bare.so",
+			       "#include <stdlib.h>\n"
+			       "static __attribute__((noinline)) int hidden(int x)\n"
+			       "{ return abs(x); }\n"
+			       "int first(int x) { return hidden(x) + 1; }\n"
+			       "int second(char *x) { return atoi(x); }\n"
+			       "int third(int x) { return x * hidden(x); }\n",
+			       all);
+		known = read_nm(path, "-D");
+		run("strip %s", path);
+		remove_sections(path);
+		file = read_file(path);
+		assert_string_equal(file->problem.text, "");
+		assert_true(known.count >= 3);
+		for (size_t j = 0; j < known.count; j++) {
+			if (known.list[j].size) {
+				assert_name(file, known.list[j].start, known.list[j].name);
+				assert_name(file, known.list[j].start + known.list[j].size - 1,
+					    known.list[j].name);
+			}
+		}
+		assert_no_name(file, known.list[0].start + 0x10000);
+		free(known.list);
+	}
+}
+
+static void test_broken_files_without_section_headers(void **state)
+{
+	const char *path =
+		compile("whole.so", "int f(int x) { return x; }\n",
+			"-nostdlib -shared -fPIC -Wl,--hash-style=gnu,-z,noseparate-code");
+	unsigned char *bytes;
+	size_t size;
+
+	(void)state;
+	run("strip %s", path);
+	remove_sections(path);
+	bytes = read_bytes(path, &size);
+	for (size_t cut = 0; cut < size; cut += 64)
+		read_broken(in_sandbox("cut"), bytes, cut);
+	for (size_t i = sizeof(ElfW(Ehdr)); i < size; i++) {
+		unsigned char kept = bytes[i];
+
+		if (!kept)
+			continue;
+		bytes[i] = 0xff;
+		read_broken(in_sandbox("changed"), bytes, size);
+		bytes[i] = kept;
+	}
 	free(bytes);
 }
 
@@ -1028,6 +1251,12 @@ int main(void)
 		TEST(test_without_functions),
 		TEST(test_other_files_are_rejected),
 		TEST(test_survives_truncation),
+		TEST(test_stubs_of_the_plt),
+		TEST(test_stubs_of_a_static_program),
+		TEST(test_unsized_symbols_of_a_stripped_file),
+		TEST(test_unsized_symbols_without_an_index),
+		TEST(test_file_without_section_headers),
+		TEST(test_broken_files_without_section_headers),
 		TEST(test_extended_section_numbering_is_rejected),
 		TEST(test_names_are_in_a_string_table),
 		TEST(test_symbols_without_a_section_are_no_functions),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/plt.h"
+#include "debuginfo/plt.h"
 
 struct result {
 	char text[1024];
@@ -38,6 +38,61 @@ static void expect(const char *code, size_t size, const char *rows)
 
 #define COMMON "\xff\x35\x01\x02\x03\x04\xff\x25\x01\x02\x03\x04\x0f\x1f\x40\x00"
 #define LAZY "\xff\x25\x01\x02\x03\x04\x68\x05\x00\x00\x00\xe9\x01\x02\x03\x04"
+
+static int take_stub(void *arg, const struct plt_stub *stub)
+{
+	struct result *result = arg;
+	size_t used = strlen(result->text);
+
+	snprintf(result->text + used, sizeof(result->text) - used, "%lx-%lx", stub->start,
+		 stub->end);
+	used = strlen(result->text);
+	if (stub->slot)
+		snprintf(result->text + used, sizeof(result->text) - used, " *%lx", stub->slot);
+	used = strlen(result->text);
+	if (stub->has_index)
+		snprintf(result->text + used, sizeof(result->text) - used, " #%u", stub->index);
+	strcat(result->text, "\n");
+	return result->fail;
+}
+
+static void expect_stubs(const char *code, size_t size, const char *stubs)
+{
+	unsigned char *copy = malloc(size ? size : 1);
+	struct result result = {.fail = 0};
+
+	assert_non_null(copy);
+	memcpy(copy, code, size);
+	assert_int_equal(plt_each_stub(copy, size, 0x1000, take_stub, &result), 0);
+	assert_string_equal(result.text, stubs);
+	free(copy);
+}
+#define EXPECT_STUBS(code, stubs) expect_stubs(code, sizeof(code) - 1, stubs)
+
+static void stubs(void **state)
+{
+	(void)state;
+	EXPECT_STUBS("", "");
+	EXPECT_STUBS(COMMON LAZY LAZY, "1000-1010 *403120d\n1010-1016 *4031217\n1016-1020 #5\n"
+				       "1020-1026 *4031227\n1026-1030 #5\n");
+	/* lld: the first part of a stub is the same. */
+	EXPECT_STUBS("\xff\x25\x01\x00\x00\x00\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff",
+		     "1000-1006 *1007\n1006-1010 #0\n");
+	/* .plt with branch tracking, .plt.sec and .plt.got */
+	EXPECT_STUBS("\xf3\x0f\x1e\xfa\x68\x05\x00\x00\x00\xf2\xe9\x01\x02\x03\x04\x90",
+		     "1000-1010 #5\n");
+	EXPECT_STUBS("\xf3\x0f\x1e\xfa\xff\x25\x10\x00\x00\x00\x66\x0f\x1f\x44\x00\x00"
+		     "\xf3\x0f\x1e\xfa\xf2\xff\x25\x10\x00\x00\x00\x0f\x1f\x44\x00\x00",
+		     "1000-1010 *101a\n1010-1020 *102b\n");
+	EXPECT_STUBS("\xff\x25\xf0\xff\xff\xff\x66\x90\xff\x25\xf0\xff\xff\xff\x66\x90",
+		     "1000-1008 *ff6\n1008-1010 *ffe\n");
+	/* mold */
+	EXPECT_STUBS("\xf3\x0f\x1e\xfa\x41\xbb\x01\x00\x00\x00\xff\x25\x10\x00\x00\x00",
+		     "1000-1010 *1020\n");
+	/* A stub that does not end, and other code. */
+	EXPECT_STUBS("\xf3\x0f\x1e\xfa\x68\x05\x00\x00\x00", "");
+	EXPECT_STUBS("\xff\x25\x01\x00\x00\x00\x48", "1000-1006 *1007\n");
+}
 
 static void lazy_binding(void **state)
 {
@@ -99,9 +154,13 @@ static void an_error_ends_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lazy_binding),         cmocka_unit_test(with_branch_tracking),
-		cmocka_unit_test(without_lazy_binding), cmocka_unit_test(of_mold),
-		cmocka_unit_test(other_code_ends_it),   cmocka_unit_test(an_error_ends_it),
+		cmocka_unit_test(lazy_binding),
+		cmocka_unit_test(with_branch_tracking),
+		cmocka_unit_test(without_lazy_binding),
+		cmocka_unit_test(of_mold),
+		cmocka_unit_test(other_code_ends_it),
+		cmocka_unit_test(an_error_ends_it),
+		cmocka_unit_test(stubs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
