@@ -31,14 +31,30 @@
 #define CRT_MAX 512u
 #define DESTRUCTORS_MAX 64u
 /*
- * Code without call frame information is taken to have frame pointers if it has at least FRAMED_MIN
- * bytes, and sets one up at least once in FRAMED_DISTANCE bytes on average.
+ * Code without call frame information is taken to have frame pointers if it sets one up at least
+ * once in FRAMED_DISTANCE bytes on average. In less than FRAMED_LARGE bytes, this holds from its
+ * first frame on. Fewer bytes than FRAMED_MIN are padding.
  */
-#define FRAMED_MIN (64u << 10)
+#define FRAMED_LARGE (64u << 10)
+#define FRAMED_MIN 16u
 #define FRAMED_DISTANCE 2048u
 
 /* mov $__NR_rt_sigreturn,%rax; syscall: by these, debuggers recognize the trampoline, too. */
 static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+
+/*
+ * Where a function that makecontext() of glibc starts returns to (__start_context.S): mov
+ * %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi
+ */
+static const unsigned char context_end[] = {0x48, 0x89, 0xdc, 0x48, 0x8b,
+					    0x3c, 0x24, 0x48, 0x85, 0xff};
+/*
+ * Where a function that make_fcontext() of Boost.Context starts is called, and returns to: push
+ * %rbp; jmp *%rbx; [endbr64;] xor %rdi,%rdi
+ */
+static const unsigned char fcontext_start[] = {0x55, 0xff, 0xe3},
+			   fcontext_end[] = {0x48, 0x31, 0xff};
+static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 /* Bytes of an executable segment that are in the file. */
 struct code {
@@ -60,7 +76,7 @@ struct compilation {
 	size_t code_count;
 	struct table_builder *builder;
 	struct unwind_summary *summary;
-	bool has_large_gap; /* in which code may have frame pointers */
+	bool has_gap; /* in which code may have frame pointers */
 	uint64_t plt; /* address of the section that is read */
 	struct stackbeat_unwind_go go;
 };
@@ -169,6 +185,32 @@ static bool is_restorer(const struct code *code, uint64_t address)
 	       !memcmp(code->bytes + (address - code->start), restorer, sizeof(restorer));
 }
 
+static bool is_context_end(const struct code *code, uint64_t address)
+{
+	const unsigned char *bytes;
+	size_t size;
+
+	if (!code)
+		return false;
+	bytes = code->bytes + (address - code->start);
+	size = code->start + code->size - address;
+	if (size >= sizeof(endbr64) && !memcmp(bytes, endbr64, sizeof(endbr64))) {
+		bytes += sizeof(endbr64);
+		size -= sizeof(endbr64);
+	}
+	return size >= sizeof(context_end) && !memcmp(bytes, context_end, sizeof(context_end));
+}
+
+/* Code that ends a stack, and is returned to at its first byte: no call is before it. */
+static int add_end(struct compilation *compilation, uint64_t start, uint64_t end)
+{
+	const struct cfi_row row = {.kind = CFI_END};
+	int err = add_row(compilation, start, end, &row);
+
+	/* A range of its own: another function may end with this byte, and is right then. */
+	return err ? err : add_row(compilation, start - 1, start, &row);
+}
+
 /*
  * A walk looks return addresses up at address - 1, and the trampoline is entered by a return. glibc
  * begins its entry one byte early for that.
@@ -176,6 +218,10 @@ static bool is_restorer(const struct code *code, uint64_t address)
 static int add_cfi_row(void *arg, uint64_t start, uint64_t end, const struct cfi_row *row)
 {
 	struct compilation *compilation = arg;
+
+	if (row->kind == CFI_CALLER && row->base == CFI_RSP && row->offset == 8 &&
+	    is_context_end(find_code(compilation, start), start))
+		return add_end(compilation, start, end);
 
 	if (row->kind == CFI_SIGNAL && is_restorer(find_code(compilation, start), start) &&
 	    find_code(compilation, start - 1))
@@ -471,15 +517,14 @@ static int add_plt_row(void *arg, size_t start, size_t end, unsigned int cfa)
 /* _init and _fini of crti.o: [endbr64;] sub $8,%rsp; ...; add $8,%rsp; ret */
 static int read_init(struct compilation *compilation, const struct section *section)
 {
-	static const unsigned char endbr[] = {0xf3, 0x0f, 0x1e, 0xfa},
-				   first[] = {0x48, 0x83, 0xec, 0x08},
+	static const unsigned char first[] = {0x48, 0x83, 0xec, 0x08},
 				   last[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
 	uint64_t start = section->header.sh_addr, end = start + section->size;
 	size_t body = 0;
 	int err;
 
-	if (section->size > sizeof(endbr) && !memcmp(section->bytes, endbr, sizeof(endbr)))
-		body = sizeof(endbr);
+	if (section->size > sizeof(endbr64) && !memcmp(section->bytes, endbr64, sizeof(endbr64)))
+		body = sizeof(endbr64);
 	if (section->size < body + sizeof(first) + sizeof(last) ||
 	    memcmp(section->bytes + body, first, sizeof(first)) ||
 	    memcmp(section->bytes + section->size - sizeof(last), last, sizeof(last)))
@@ -582,10 +627,11 @@ static bool sets_up_frame(const unsigned char *bytes, size_t size)
 		!memcmp(bytes, code[1], sizeof(code[1])));
 }
 
-/* Whether code begins with pop %rbp; ret */
+/* Whether code begins with pop %rbp or leave, and ret */
 static bool leaves_frame(const unsigned char *bytes, size_t size)
 {
-	return size >= 2 && bytes[0] == 0x5d && (bytes[1] == 0xc3 || bytes[1] == 0xc2);
+	return size >= 2 && (bytes[0] == 0x5d || bytes[0] == 0xc9) &&
+	       (bytes[1] == 0xc3 || bytes[1] == 0xc2);
 }
 
 /*
@@ -604,11 +650,15 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 
 	if (size < FRAMED_MIN)
 		return 0;
-	for (size_t i = 0; i < size; i++)
-		frames += sets_up_frame(bytes + i, size - i);
-	if (frames < size / FRAMED_DISTANCE)
+	for (size_t i = 0; i < size; i++) {
+		if (!sets_up_frame(bytes + i, size - i))
+			continue;
+		if (!frames++ && size < FRAMED_LARGE)
+			done = i;
+	}
+	if (!frames || frames < (size - done) / FRAMED_DISTANCE)
 		return 0;
-	for (size_t i = 0; i < size && !err; i++) {
+	for (size_t i = done; i < size && !err; i++) {
 		if (sets_up_frame(bytes + i, size - i)) {
 			err = add_framed(compilation, start + done, start + i, CFI_RBP);
 			if (!err)
@@ -643,6 +693,28 @@ static int find_restorer(struct compilation *compilation, uint64_t start, uint64
 		       start + sizeof(restorer), &row);
 }
 
+static int find_fcontext(struct compilation *compilation, uint64_t start, uint64_t end)
+{
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes = code->bytes + (start - code->start);
+	const unsigned char *found =
+		memmem(bytes, end - start, fcontext_start, sizeof(fcontext_start));
+	size_t at, size;
+
+	if (!found)
+		return 0;
+	at = (size_t)(found - bytes) + sizeof(fcontext_start);
+	size = end - start - at;
+	if (size >= sizeof(endbr64) && !memcmp(bytes + at, endbr64, sizeof(endbr64)))
+		size = sizeof(endbr64);
+	else
+		size = 0;
+	if (end - start - at - size < sizeof(fcontext_end) ||
+	    memcmp(bytes + at + size, fcontext_end, sizeof(fcontext_end)) != 0)
+		return 0;
+	return add_end(compilation, start + at, start + at + size + sizeof(fcontext_end));
+}
+
 /* Finds known code in a gap. */
 static int find_known(void *arg, uint64_t start, uint64_t end)
 {
@@ -652,8 +724,10 @@ static int find_known(void *arg, uint64_t start, uint64_t end)
 	/* Padding. */
 	if (end - start < sizeof(restorer))
 		return 0;
-	compilation->has_large_gap |= end - start >= FRAMED_MIN;
+	compilation->has_gap |= end - start >= FRAMED_MIN;
 	err = find_restorer(compilation, start, end);
+	if (!err)
+		err = find_fcontext(compilation, start, end);
 	return err ? err : find_destructors(compilation, start, end);
 }
 
@@ -705,10 +779,10 @@ static int read_gaps(struct compilation *compilation)
 		err = each_gap(compilation, find_known);
 	if (!err)
 		err = read_entry(compilation);
-	/* What has its own rules keeps them in a large range with frame pointers. */
+	/* What has its own rules keeps them in a range with frame pointers. */
 	if (!err)
 		err = table_builder_end_source(compilation->builder);
-	return err || !compilation->has_large_gap ? err : each_gap(compilation, find_framed);
+	return err || !compilation->has_gap ? err : each_gap(compilation, find_framed);
 }
 
 /* Calls */

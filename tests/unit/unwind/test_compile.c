@@ -145,6 +145,8 @@ static void go_without_code(void **state)
 
 	(void)state;
 	make_go(&image, false, GO_TEXT + 0x100000);
+	/* What is there has no frames. */
+	memset(image.bytes + image.size - GO_TEXT_SIZE, 0x90, GO_TEXT_SIZE);
 	assert_int_equal(compile(image.bytes, image.size).result, UNWIND_NO_INFORMATION);
 }
 
@@ -346,6 +348,114 @@ static void ends_of_frames(void **state)
 	}
 }
 
+/* Few bytes of code without call frame information have rules from their first frame on. */
+static void small_code_with_frames(void **state)
+{
+	static const char *const prologues[] = {"mov %rsp, %rbp\n", ".byte 0x48, 0x8b, 0xec\n"},
+				 *const ends[] = {"leave\nret\n", "pop %rbp\nret\n"};
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(text, sizeof(text),
+			 "%s.section .more, \"ax\"\n.skip 5, 0x90\npush %%rbp\n%s.skip 20, 0x90\n%s"
+			 ".skip 3, 0x90\npush %%rbp\nmov %%rsp, %%rbp\n.skip 8, 0x90\n",
+			 FUNCTION, prologues[i % 2], ends[i / 2]);
+		assert_int_equal(build(MORE, text).result, UNWIND_COMPILED);
+		expect_rule(0x100f, CFI_RSP, 16, false);
+		expect_kind(0x2000, STACKBEAT_UNWIND_NONE);
+		expect_kind(0x2004, STACKBEAT_UNWIND_NONE);
+		expect_rule(0x2005, CFI_RSP, 8, false);
+		expect_rule(0x2006, CFI_RSP, 16, true);
+		expect_rule(0x2008, CFI_RSP, 16, true);
+		expect_rule(0x2009, CFI_RBP, 16, true);
+		expect_rule(0x201d, CFI_RBP, 16, true);
+		expect_rule(0x201e, CFI_RSP, 8, false);
+		expect_rule(0x2022, CFI_RSP, 8, false);
+		expect_rule(0x2023, CFI_RSP, 16, true);
+		expect_rule(0x202d, CFI_RBP, 16, true);
+		free(table);
+	}
+	/* No frame, too few frames, and padding. */
+	assert_int_equal(build(MORE, FUNCTION ".section .more, \"ax\"\n.rept 20\npush %rbp\n"
+					      "mov %rsp, %rbx\n.endr\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x2010, STACKBEAT_UNWIND_NONE);
+	free(table);
+	assert_int_equal(build(MORE, FUNCTION ".section .more, \"ax\"\npush %rbp\n"
+					      "mov %rsp, %rbp\n.skip 5000, 0x90\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x2010, STACKBEAT_UNWIND_NONE);
+	free(table);
+	assert_int_equal(build(MORE, FUNCTION ".section .more, \"ax\"\npush %rbp\n"
+					      "mov %rsp, %rbp\n.skip 8, 0x90\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x2008, STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
+#define CONTEXT_END "mov %%rbx, %%rsp\nmov (%%rsp), %%rdi\ntest %%rdi, %%rdi\n"
+
+/* Functions that run on stacks of their own return to the first byte of code that ends them. */
+static void ends_of_contexts(void **state)
+{
+	static const char *const starts[] = {"", "endbr64\n"};
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		const unsigned int size = 10 + 4 * (unsigned int)i;
+
+		/* glibc, with call frame information as if it was called */
+		snprintf(text, sizeof(text),
+			 "%s.section .more, \"ax\"\n.skip 16, 0x90\n.cfi_startproc\n%s" CONTEXT_END
+			 ".cfi_endproc\n",
+			 FUNCTION, starts[i]);
+		assert_int_equal(build(MORE, text).result, UNWIND_COMPILED);
+		expect_kind(0x200e, STACKBEAT_UNWIND_NONE);
+		expect_kind(0x200f, STACKBEAT_UNWIND_END);
+		expect_kind(0x2010, STACKBEAT_UNWIND_END);
+		expect_kind(0x2010 + size - 1, STACKBEAT_UNWIND_END);
+		free(table);
+		/* Another function that ends there keeps its byte. */
+		snprintf(text, sizeof(text),
+			 "%s.section .more, \"ax\"\n.cfi_startproc\n.skip 16, 0x90\n.cfi_endproc\n"
+			 ".cfi_startproc\n%s" CONTEXT_END ".cfi_endproc\n",
+			 FUNCTION, starts[i]);
+		assert_int_equal(build(MORE, text).result, UNWIND_COMPILED);
+		expect_rule(0x200f, CFI_RSP, 8, false);
+		expect_kind(0x2010, STACKBEAT_UNWIND_END);
+		free(table);
+		/* Boost.Context, without any */
+		snprintf(text, sizeof(text),
+			 "%s.section .more, \"ax\"\n.skip 16, 0x90\npush %%rbp\njmp *%%rbx\n%s"
+			 "xor %%rdi, %%rdi\n.skip 16, 0x90\n",
+			 FUNCTION, starts[i]);
+		assert_int_equal(build(MORE, text).result, UNWIND_COMPILED);
+		expect_kind(0x2011, STACKBEAT_UNWIND_NONE);
+		expect_kind(0x2012, STACKBEAT_UNWIND_END);
+		expect_kind(0x2013, STACKBEAT_UNWIND_END);
+		expect_kind(0x2015, STACKBEAT_UNWIND_END);
+		free(table);
+	}
+	/* Other code that begins in the same way. */
+	assert_int_equal(build(MORE, FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\n"
+					      ".cfi_startproc\nmov %rbx, %rsp\n"
+					      "mov (%rsp), %rsi\ntest %rdi, %rdi\n.cfi_endproc\n"
+					      ".skip 16, 0x90\npush %rbp\njmp *%rbx\n"
+					      "xor %rsi, %rsi\n.skip 16, 0x90\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x200f, STACKBEAT_UNWIND_NONE);
+	expect_rule(0x2010, CFI_RSP, 8, false);
+	expect_kind(0x202c, STACKBEAT_UNWIND_NONE);
+	expect_kind(0x202d, STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
 /* Moves the section out of the file, and gives it another name of the same length. */
 static void move_section(unsigned char *bytes, size_t size, const char *from, const char *to)
 {
@@ -428,6 +538,8 @@ int main(void)
 		cmocka_unit_test(code_of_destructors_at_the_start),
 		cmocka_unit_test(code_of_destructors_at_the_end_of_the_file),
 		cmocka_unit_test(ends_of_frames),
+		cmocka_unit_test(small_code_with_frames),
+		cmocka_unit_test(ends_of_contexts),
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),

@@ -120,7 +120,8 @@ static void expect_equal_rules(const char *path)
 			fail_msg("%s: other rule at %lx", path, (unsigned long)address);
 		equal++;
 	}
-	assert_true(equal > ADDRESSES / 2);
+	/* Some linkers put constants into the segment, half of it in this program. */
+	assert_true(equal > ADDRESSES / 4);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 	close(fd);
@@ -356,9 +357,10 @@ static void code_with_frame_pointers_has_rules(void **state)
 		assert_int_equal(!!(rule->flags & STACKBEAT_UNWIND_RBP_SAVED), rule->cfa == 16);
 	}
 	free(table);
-	/* Less code, or fewer frames, is no reason to trust rbp. */
-	assert_int_equal(build(flags, BUILTINS("500", "100"), &table).result, UNWIND_COMPILED);
-	assert_int_equal(kind_at(table, "builtins", 4), STACKBEAT_UNWIND_NONE);
+	/* So has less code. Fewer frames are no reason to trust rbp. */
+	assert_int_equal(build(flags, BUILTINS("5", "100"), &table).result, UNWIND_COMPILED);
+	assert_int_equal(rule_at(table, "builtins", 4)->kind_base,
+			 STACKBEAT_UNWIND_CALLER | CFI_RBP << 4);
 	free(table);
 	assert_int_equal(build(flags, BUILTINS("40", "5000"), &table).result, UNWIND_COMPILED);
 	assert_int_equal(kind_at(table, "builtins", 4), STACKBEAT_UNWIND_NONE);
