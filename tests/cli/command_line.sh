@@ -116,6 +116,41 @@ values_have_bounds() {
 	refuses "'-0.1' is not a percentage" report --min-percent -0.1
 }
 
+# What fingers that know perf and git type.
+habits_have_an_answer() {
+	local command
+	refuses "no command 'recrod'; did you mean 'record'?" recrod
+	refuses "no command 'reprot'; did you mean 'report'?" reprot
+	refuses "no command 'flamegrap'; did you mean 'flamegraph'?" flamegrap
+	refuses "no command 'sta'; see 'stackbeat --help'" sta
+	refuses "use 'stackbeat report --folded FILE'" script
+	refuses "use 'stackbeat report --diff BASE FILE'" diff
+	for command in annotate buildid-cache buildid-list c2c data evlist ftrace inject kmem list lock mem probe sched \
+		stat top trace; do
+		refuses "there is no command '$command'; use '" "$command"
+	done
+	refuses "unknown option '--frequncy'; did you mean '--frequency'?" record --frequncy 99
+	refuses "ambiguous option '--sa': --save-binaries, --sandbox" record --sa x
+	refuses "unknown option '--xyz'" record --xyz
+	refuses "unknown option '-c': samples are of CPU time" record -c 1000
+	refuses "unknown option '--count=7': samples are of CPU time" record --count=7
+	accepts record -e cpu-clock
+	accepts record -e task-clock:u
+	accepts record -e cpu-clock:k
+	refuses "-e: 'cycles' is not sampled" record -e cycles
+	refuses "-e: 'cpu-clock:x' is not sampled" record -e cpu-clock:x
+	accepts record --call-graph fp
+	accepts record --call-graph dwarf
+	accepts record --call-graph dwarf,16384
+	refuses "--call-graph: there is no 'lbr' here" record --call-graph lbr
+	refuses "--call-graph: 'x' is not fp or dwarf" record --call-graph x
+	[[ $("$stackbeat" version) == "$("$stackbeat" --version)" ]] || fail "version"
+	for command in $(subcommands); do
+		cmp <("$stackbeat" help "$command") <("$stackbeat" "$command" --help) || fail "help $command"
+	done
+	refuses "no command 'recrod'; did you mean 'record'?" help recrod
+}
+
 directories_of_debug_files_are_limited() {
 	local options=() i
 	for ((i = 0; i < 16; i++)); do
@@ -214,12 +249,14 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" archive -q
 	refuses "more than one file is given" archive a b
 	refuses "-o: missing" archive -
-	refuses "-p: missing" goroutines
+	refuses "no process ID is given" goroutines
 	refuses "-p: a process ID: '0'" goroutines -p 0
 	refuses "not '4711'" goroutines -p 1 4711
 	refuses "-o: the file name is empty" goroutines -p 1 -o ''
 	refuses "--text and --no-symbolize can't be combined" goroutines -p 1 --text --no-symbolize
-	refuses "-p: missing" stack -t 1
+	refuses "no process ID is given" stack -t 1
+	refuses "a process ID: 'x'" goroutines x
+	refuses "not '2'" stack 1 2
 	refuses "-t: a thread ID: 'x'" stack -p 1 -t x
 	refuses "-g: '-1' is not the number of a goroutine" stack -p 1 -g -1
 	refuses "-t and -g can't be combined" stack -p 1 -t 1 -g 1
@@ -312,6 +349,8 @@ unreadable_process_is_an_error() {
 	((EUID != 0)) || fails_on_process "the memory of process $$ may not be read: it is another user's" \
 		setpriv --reuid 65534 --clear-groups "$stackbeat" goroutines -p $$ -q
 	fails_on_process "there is no process 999999999" "$stackbeat" stack -p 999999999
+	fails_on_process "there is no process 999999999" "$stackbeat" goroutines 999999999
+	fails_on_process "there is no process 999999999" "$stackbeat" stack 999999999
 	fails_on_process "process $$ has no thread 1" "$stackbeat" stack -p $$ -t 1
 	fails_on_process "process $$ runs no Go program" "$stackbeat" stack -p $$ -g 1
 }
@@ -355,6 +394,7 @@ closed_streams_are_not_replaced_by_files() {
 run_test wrong_command_lines_are_refused_with_one_line
 run_test bad_options_are_refused
 run_test values_have_bounds
+run_test habits_have_an_answer
 run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage

@@ -61,9 +61,16 @@ completion_is_registered() {
 	[[ $(complete -p stackbeat) == "complete -F _stackbeat stackbeat" ]] || fail "it is not"
 }
 
+completion_offers_commands_to_help() {
+	# shellcheck disable=SC2046 # words
+	offers "$(subcommands)" stackbeat help ''
+	has $$ stackbeat stack ''
+	has $$ stackbeat goroutines ''
+}
+
 completion_offers_options_of_help() {
 	local command
-	offers "$(subcommands) --help --version" stackbeat ''
+	offers "$(subcommands) help version --help --version" stackbeat ''
 	for command in $(subcommands); do
 		offers "--help $(options_of "$command" | grep -oE -- '--[a-z-]+')" stackbeat "$command" --
 	done
@@ -200,6 +207,7 @@ completion_with_the_package() {
 
 run_test completion_is_registered
 run_test completion_offers_options_of_help
+run_test completion_offers_commands_to_help
 run_test completion_knows_which_options_have_values
 run_test completion_knows_options_and_values
 run_test completion_knows_files

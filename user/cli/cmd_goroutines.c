@@ -37,7 +37,7 @@ enum {
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'p', "pid", "PID", "the process"},
+	{'p', "pid", "PID", "the process; also without -p"},
 	{'o', "output", "FILE",
 	 "output file (default: goroutines.pb.gz; with --text: standard output); - for standard output"},
 	{OPTION_TEXT, "text", NULL,
@@ -55,7 +55,7 @@ static const struct cli_option options[] = {
 /* clang-format on */
 
 static const struct command_help help = {
-	.synopsis = "stackbeat goroutines -p PID [OPTION]...",
+	.synopsis = "stackbeat goroutines [-p] PID [OPTION]...",
 	.description =
 		"Write the stacks of all goroutines of a running Go program (Go 1.18 and later, "
 		"also stripped) as pprof, type goroutine/count. The program is not stopped and "
@@ -127,11 +127,9 @@ static int parse_arguments(int argc, char **argv, struct dump *dump, struct erro
 
 	if (err || dump->help)
 		return err;
-	if (first < argc)
-		return error_set(error, EINVAL, "-p PID is the only argument, not '%s'",
-				 argv[first]);
-	if (!dump->pid)
-		return error_set(error, EINVAL, "-p: missing (see stackbeat goroutines --help)");
+	err = options_pid(argc, argv, first, &dump->pid, error);
+	if (err)
+		return err;
 	if (dump->text && dump->no_symbolize)
 		return error_set(error, EINVAL, "--text and --no-symbolize can't be combined");
 	if (!dump->output)

@@ -27,7 +27,7 @@ enum {
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'p', "pid", "PID", "the process"},
+	{'p', "pid", "PID", "the process; also without -p"},
 	{'t', "tid", "TID", "the thread (default: the first one of the process)"},
 	{'g', "goroutine", "ID", "a goroutine that does not run, of a Go program"},
 	{OPTION_WORDS, "words", "N", "print up to N words of each stack (default: 512)"},
@@ -39,7 +39,7 @@ static const struct cli_option options[] = {
 /* clang-format on */
 
 static const struct command_help help = {
-	.synopsis = "stackbeat stack -p PID [-t TID | -g ID] [OPTION]...",
+	.synopsis = "stackbeat stack [-p] PID [-t TID | -g ID] [OPTION]...",
 	.description =
 		"Print the stack of a thread or goroutine word by word: which words are return "
 		"addresses and saved registers, and by which rule of which unwind table each "
@@ -110,11 +110,9 @@ static int parse_arguments(int argc, char **argv, struct stack_command *stack, s
 	err = options_parse(argc, argv, options, false, parse_option, stack, &first, error);
 	if (err || stack->help)
 		return err;
-	if (first < argc)
-		return error_set(error, EINVAL, "options are the only arguments, not '%s'",
-				 argv[first]);
-	if (!stack->pid)
-		return error_set(error, EINVAL, "-p: missing (see stackbeat stack --help)");
+	err = options_pid(argc, argv, first, &stack->pid, error);
+	if (err)
+		return err;
 	if (stack->tid && stack->goroutine)
 		return error_set(error, EINVAL, "-t and -g can't be combined");
 	if (!stack->tid)

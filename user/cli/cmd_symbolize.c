@@ -269,6 +269,14 @@ static int find_symbols(struct symbolize *symbolize, struct profile *profile,
 	return err;
 }
 
+/* Whether the output would be its own input without a new symbol. */
+static bool changes_nothing(const struct symbolize *symbolize,
+			    const struct symbolize_counts *counts)
+{
+	return !counts->named && !symbolize->hides_go_runtime && strcmp(symbolize->output, "-") &&
+	       !strcmp(symbolize->output, symbolize->input);
+}
+
 static int symbolize_and_write(struct symbolize *symbolize, struct profile *profile,
 			       struct error *error)
 {
@@ -277,13 +285,21 @@ static int symbolize_and_write(struct symbolize *symbolize, struct profile *prof
 	int err = find_symbols(symbolize, profile, &counts, error);
 
 	symbolize_messages_end(&symbolize->messages);
-	if (!err)
+	if (!err && changes_nothing(symbolize, &counts)) {
+		if (!symbolize->quiet)
+			fprintf(stderr,
+				"stackbeat: symbolized none of %zu addresses without symbols; %s "
+				"is unchanged\n",
+				counts.unsymbolized, symbolize->output);
+	} else if (!err) {
 		err = pprof_write(profile, symbolize->output, &size, error);
-	if (!err && !symbolize->quiet)
+		if (err || symbolize->quiet)
+			return err;
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
 			"%.1f kB\n",
 			counts.named, counts.unsymbolized, symbolize->output, (double)size / 1000);
+	}
 	if (!err && !symbolize->quiet)
 		reader_sandbox_print_missing(&symbolize->sandbox);
 	return err;

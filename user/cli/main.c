@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/suggest.h"
 #include "lib/error.h"
 
 static const struct command {
@@ -34,6 +35,31 @@ static const struct command {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* What to use instead of the subcommands of perf that have no namesake here. */
+static const struct replacement {
+	const char *name, *use;
+} replacements[] = {
+	{"annotate", "'stackbeat report --lines' or 'go tool pprof -list FUNCTION FILE'"},
+	{"buildid-cache", "'stackbeat archive' or 'stackbeat record --save-binaries'"},
+	{"buildid-list", "'stackbeat archive', which lists what it collects"},
+	{"c2c", "'perf c2c': stackbeat samples CPU time only"},
+	{"data", "'stackbeat report --speedscope' or --folded"},
+	{"diff", "'stackbeat report --diff BASE FILE'"},
+	{"evlist", "'perf list': stackbeat samples CPU time, and has no events"},
+	{"ftrace", "'perf ftrace': stackbeat samples CPU time, and has no tracepoints"},
+	{"inject", "'stackbeat symbolize FILE'"},
+	{"kmem", "'perf kmem': stackbeat samples CPU time only"},
+	{"list", "'perf list': stackbeat samples CPU time, and has no events"},
+	{"lock", "'perf lock': stackbeat samples CPU time only"},
+	{"mem", "'perf mem': stackbeat samples CPU time only"},
+	{"probe", "'perf probe': stackbeat samples CPU time, and has no probes"},
+	{"sched", "'perf sched': stackbeat samples CPU time only"},
+	{"script", "'stackbeat report --folded FILE'"},
+	{"stat", "'perf stat': stackbeat samples CPU time, and counts no events"},
+	{"top", "'stackbeat record -a -d 5' and then 'stackbeat report'"},
+	{"trace", "'perf trace': stackbeat samples CPU time, and traces no calls"},
+};
+
 static void print_usage(FILE *stream)
 {
 	fputs("Usage: stackbeat COMMAND [ARG]...\n\n"
@@ -41,8 +67,8 @@ static void print_usage(FILE *stream)
 	      stream);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
-	fputs("\nSee 'stackbeat COMMAND --help' and 'man stackbeat' for more.\n"
-	      "'stackbeat --version' prints the version.\n",
+	fputs("\nSee 'stackbeat help COMMAND' and 'man stackbeat' for more.\n"
+	      "'stackbeat version' prints the version.\n",
 	      stream);
 }
 
@@ -63,29 +89,63 @@ static void sanitize_process_state(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
-int main(int argc, char **argv)
+static const char *command_name(const void *context, size_t index)
+{
+	(void)context;
+	return index < COMMANDS ? commands[index].name : NULL;
+}
+
+static void explain_unknown_command(const char *typed, struct error *error)
+{
+	const char *name;
+
+	for (size_t i = 0; i < sizeof(replacements) / sizeof(replacements[0]); i++) {
+		if (!strcmp(typed, replacements[i].name)) {
+			error_set(error, EINVAL, "there is no command '%s'; use %s", typed,
+				  replacements[i].use);
+			return;
+		}
+	}
+	name = suggest_word(typed, command_name, NULL);
+	if (name)
+		error_set(error, EINVAL, "there is no command '%s'; did you mean '%s'?", typed,
+			  name);
+	else
+		error_set(error, EINVAL, "there is no command '%s'; see 'stackbeat --help'", typed);
+}
+
+static int run_command(int argc, char **argv)
 {
 	struct error error;
 
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(argv[0], commands[i].name))
+			return commands[i].run(argc, argv);
+	}
+	explain_unknown_command(argv[0], &error);
+	fprintf(stderr, "stackbeat: %s\n", error.text);
+	return STATUS_USAGE;
+}
+
+int main(int argc, char **argv)
+{
 	sanitize_process_state();
 
 	if (argc < 2) {
 		print_usage(stderr);
 		return STATUS_USAGE;
 	}
+	/* "help COMMAND" as in git. */
+	if (!strcmp(argv[1], "help") && argc > 2)
+		return run_command(2, (char *[]){argv[2], "--help", NULL});
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_usage(stdout);
 		return 0;
 	}
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") ||
+	    !strcmp(argv[1], "version")) {
 		puts("stackbeat " STACKBEAT_VERSION);
 		return 0;
 	}
-	for (size_t i = 0; i < COMMANDS; i++) {
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	}
-	error_set(&error, EINVAL, "there is no command '%s'; see 'stackbeat --help'", argv[1]);
-	fprintf(stderr, "stackbeat: %s\n", error.text);
-	return STATUS_USAGE;
+	return run_command(argc - 1, argv + 1);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/suggest.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
@@ -45,6 +46,7 @@ enum {
 	OPTION_UNWIND,
 	OPTION_STACK_COPY,
 	OPTION_VERIFY,
+	OPTION_CALL_GRAPH,
 };
 
 /* clang-format off */
@@ -108,6 +110,11 @@ static const struct cli_option record_options[] = {
 	 "CPU time that sampling may take on a CPU before the rate there is halved, 0.1 to 50 "
 	 "(default: 5)"},
 	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded"},
+	{'e', "event", "EVENT",
+	 "for compatibility with perf: cpu-clock or task-clock, also with :u or :k, which is what is "
+	 "always sampled"},
+	{OPTION_CALL_GRAPH, "call-graph", "METHOD",
+	 "for compatibility with perf: fp is --unwind=fp, dwarf is --unwind=auto"},
 	{'q', "quiet", NULL, "print no progress and no summary"},
 	{'v', "verbose", NULL, "list all problems with files, not only the first five, the unwind table of each file, and the CPU time by part"},
 	HELP_OPTION,
@@ -362,6 +369,45 @@ static int parse_unwind(const char *text, enum unwind_method *method, struct err
 	return error_set(error, EINVAL, "--unwind: '%s' is not auto, tables or fp", text);
 }
 
+/* As `perf record -e`: the clocks are the only events, and a modifier selects a part of stacks. */
+static int parse_event(const char *text, uint32_t *parts, struct error *error)
+{
+	static const char *const clocks[] = {"cpu-clock", "task-clock"};
+
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		const char *modifier = text + strlen(clocks[i]);
+
+		if (strncmp(text, clocks[i], strlen(clocks[i])))
+			continue;
+		if (!*modifier || !strcmp(modifier, ":uk"))
+			return 0;
+		if (strcmp(modifier, ":u") && strcmp(modifier, ":k"))
+			break;
+		*parts = modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
+		return 0;
+	}
+	return error_set(error, EINVAL,
+			 "-e: '%s' is not sampled: samples are of CPU time, as by cpu-clock; for "
+			 "other events use 'perf record'",
+			 text);
+}
+
+/* As `perf record --call-graph`. The bytes of dwarf,BYTES would be those of all samples: ignored. */
+static int parse_call_graph(const char *text, enum unwind_method *method, struct error *error)
+{
+	if (!strcmp(text, "fp"))
+		*method = UNWIND_FRAME_POINTERS;
+	else if (!strcmp(text, "dwarf") || !strncmp(text, "dwarf,", strlen("dwarf,")))
+		*method = UNWIND_AUTO;
+	else if (!strcmp(text, "lbr"))
+		return error_set(error, EINVAL,
+				 "--call-graph: there is no 'lbr' here; leave it out: callers are "
+				 "found by unwind tables, also without frame pointers");
+	else
+		return error_set(error, EINVAL, "--call-graph: '%s' is not fp or dwarf", text);
+	return 0;
+}
+
 static int parse_stack_copy(const char *text, uint32_t *size, struct error *error)
 {
 	uint64_t bytes;
@@ -458,6 +504,10 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		return labels_add(&options->labels, value, error);
 	case 'g':
 		return 0;
+	case 'e':
+		return parse_event(value, &options->session.parts, error);
+	case OPTION_CALL_GRAPH:
+		return parse_call_graph(value, &options->session.unwind, error);
 	case 'o':
 		if (!*value)
 			return error_set(error, EINVAL, "-o: the file name is empty");
@@ -520,16 +570,82 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	}
 }
 
+/* Returns what to use instead of an option of `perf record`, or NULL. */
+static const char *perf_hint(const char *command, const char *word, int letter)
+{
+	static const struct {
+		const char *name;
+		int letter;
+		const char *hint;
+	} hints[] = {
+		{"--count", 'c', "samples are of CPU time, not of events; -F HZ sets their rate"},
+		{"--branch-any", 'b', "branches are not recorded; use 'perf record'"},
+		{"--branch-filter", 'j', "branches are not recorded; use 'perf record'"},
+		{"--data", 'd', "memory accesses are not recorded; use 'perf record'"},
+		{"--mmap-pages", 'm', "--ring-size SIZE sets the size of the buffers"},
+		{"--freq", 0, "-F HZ sets the rate of samples"},
+	};
+
+	if (strcmp(command, "record"))
+		return NULL;
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
+		size_t length = strcspn(word, "=");
+
+		if ((letter && letter == hints[i].letter) ||
+		    (!strncmp(word, hints[i].name, length) && !hints[i].name[length]))
+			return hints[i].hint;
+	}
+	return NULL;
+}
+
+static const char *option_word(const void *context, size_t index)
+{
+	const struct cli_option *option = context;
+
+	/* Options without a long name are never near. */
+	return option[index].id ? option[index].name ?: "" : NULL;
+}
+
+/* Describes a long option that is unknown, or the beginning of more than one. */
+static int long_option_error(const char *word, const struct cli_option *options,
+			     struct error *error)
+{
+	const char *name = word + strspn(word, "-"), *near;
+	const size_t length = strcspn(name, "=");
+	char typed[64], list[256] = "";
+	size_t used = 0, count = 0;
+
+	snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
+	for (size_t i = 0; options[i].id; i++) {
+		if (!options[i].name || strncmp(options[i].name, typed, strlen(typed)))
+			continue;
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s",
+						 count ? ", " : "", options[i].name);
+		count++;
+	}
+	if (count > 1)
+		return error_set(error, EINVAL, "ambiguous option '%s': %s", word, list);
+	near = suggest_word(typed, option_word, options);
+	if (near)
+		return error_set(error, EINVAL, "unknown option '%s'; did you mean '--%s'?", word,
+				 near);
+	return error_set(error, EINVAL, "unknown option '%s'", word);
+}
+
 /* Describes the error that getopt_long() has reported as `result`, ':' or '?'. */
 static int option_error(int result, char *const *argv, const struct cli_option *options,
 			struct error *error)
 {
 	const char *word = argv[optind - 1];
+	const char *hint = perf_hint(argv[0], word, optopt);
 
 	if (result == ':')
 		return error_set(error, EINVAL, "%s: its value is missing", word);
+	if (hint)
+		return error_set(error, EINVAL, "unknown option '%s': %s", word, hint);
 	if (!optopt)
-		return error_set(error, EINVAL, "unknown or ambiguous option '%s'", word);
+		return long_option_error(word, options, error);
 	/* optopt is an unknown letter, or the id of a long option. */
 	for (; options->id; options++) {
 		if (options->id == optopt)
@@ -598,6 +714,17 @@ int options_file(int argc, char **argv, int first, const char **file, struct err
 				 argv[0]);
 	*file = argv[first];
 	return 0;
+}
+
+int options_pid(int argc, char **argv, int first, uint32_t *pid, struct error *error)
+{
+	if (argc - first > (*pid ? 0 : 1))
+		return error_set(error, EINVAL, "one process ID is the only argument, not '%s'",
+				 argv[argc - 1]);
+	if (!*pid && first == argc)
+		return error_set(error, EINVAL, "no process ID is given (see stackbeat %s --help)",
+				 argv[0]);
+	return *pid ? 0 : parse_number(argv[first], "a process ID", 1, INT32_MAX, pid, error);
 }
 
 struct view_parser {

@@ -123,6 +123,12 @@ int options_parse(int argc, char **argv, const struct cli_option *options, bool 
  */
 int options_file(int argc, char **argv, int first, const char **file, struct error *error);
 
+/*
+ * The process of a subcommand: `pid` if -p has set it, or else the only argument of argv; `first` is
+ * the index that options_parse() has set. Returns 0 or -EINVAL.
+ */
+int options_pid(int argc, char **argv, int first, uint32_t *pid, struct error *error);
+
 /* The common part of the subcommands that show a pprof file. */
 struct view_options {
 	const char *file;

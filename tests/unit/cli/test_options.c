@@ -838,7 +838,7 @@ static void views_have_options_in_common(void **state)
 	assert_string_equal(others, "o=bad ");
 	REFUSES_VIEW("'--absolute=1': takes no value", "--absolute=1");
 	REFUSES_VIEW("unknown option '-Z'", "-Z");
-	REFUSES_VIEW("unknown or ambiguous option '--rows'", "--rows");
+	REFUSES_VIEW("unknown option '--rows'", "--rows");
 	REFUSES_VIEW("-o: its value is missing", "a", "-o");
 	/* One of both files can be standard input. */
 	VIEWS("-", "--diff", "a");
