@@ -173,20 +173,16 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "-F: its value is missing" record -F
 	refuses "-F" record -F 0 -- true
 	refuses "-a can't be combined with -p" record -a -p 1
-	refuses "no file is given" report
-	refuses "more than one file is given" report a b
+	refuses "only one of the files can be standard input" report - a -
 	refuses "--rows: its value is missing" report a --rows
 	refuses "'x' is not a number" report -n x a
 	refuses "' -5' is not a number" report -n ' -5' a
 	refuses "'101' is not a percentage" report --min-percent 101 a
 	refuses "'nan' is not a percentage" report --min-percent nan a
 	refuses "'1?' is not a percentage" report --min-percent $'1\n' a
-	refuses "no file is given" flamegraph -o a
 	refuses "-o: its value is missing" flamegraph -o
-	refuses "more than one file is given" flamegraph a b
 	for command in report flamegraph; do
 		refuses "--diff: its value is missing" "$command" --diff
-		refuses "no file is given" "$command" --diff a
 		refuses "--absolute needs --diff" "$command" --absolute a
 		refuses "--diff: only one of both files can be standard input" "$command" --diff - -
 	done
@@ -325,6 +321,11 @@ unreadable_file_is_an_error() {
 		[[ $(<"$scratch/stderr") == "stackbeat $command: /no/such: No such file or directory" ]] ||
 			fail "$command: $(<"$scratch/stderr")"
 		[[ ! -s $scratch/stdout ]] || fail "$command: $(<"$scratch/stdout")"
+		status=0
+		"$stackbeat" "$command" >"$scratch/stdout" 2>"$scratch/stderr" || status=$?
+		((status == 1)) || fail "$command without a file: exit status $status"
+		[[ $(<"$scratch/stderr") == "stackbeat $command: stackbeat.pb.gz: No such file or directory" ]] ||
+			fail "$command without a file: $(<"$scratch/stderr")"
 	done
 	rm "$scratch/stdout" "$scratch/stderr"
 	[[ -z $(ls -A "$scratch") ]] || fail "left $(ls -A "$scratch")"

@@ -28,10 +28,10 @@ sys.path.insert(0, str(ROOT / "tests/integration"))
 # pylint: disable=wrong-import-position
 import otlp
 from pprof import Profile
+from profiles import START, field, make_profile
 
 STACKBEAT = sys.argv[1]
 PYROSCOPE, PARCA = "/push.v1.PusherService/Push", "/api/profiles/writeraw"
-START = 1_800_000_000  # seconds
 HANG = 300 * int(os.environ.get("STACKBEAT_PATIENCE", "1"))  # seconds
 
 
@@ -83,49 +83,6 @@ class Server:
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
-
-
-def varint(number):
-    encoded = b""
-    while number >= 0x80:
-        encoded += bytes([number & 0x7f | 0x80])
-        number >>= 7
-    return encoded + bytes([number])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def make_profile(samples, start=START):
-    """A recording: samples are (comm, functions from the leaf, count). A sample is 10 ms of CPU time."""
-    strings = ["", "samples", "count", "cpu", "nanoseconds", "comm", "pid"]
-
-    def string(text):
-        if text not in strings:
-            strings.append(text)
-        return strings.index(text)
-
-    def value_type(name, unit):
-        return field(1, string(name)) + field(2, string(unit))
-
-    body = field(1, value_type("samples", "count")) + field(1, value_type("cpu", "nanoseconds"))
-    names = sorted({name for _, stack, _ in samples for name in stack})
-    for comm, stack, count in samples:
-        locations = b"".join(varint(names.index(name) + 1) for name in stack)
-        values = varint(count) + varint(count * 10_000_000)
-        body += field(2, field(1, locations) + field(2, values) +
-                      field(3, field(1, string("comm")) + field(2, string(comm))) +
-                      field(3, field(1, string("pid")) + field(3, 4711)))
-    for i, name in enumerate(names, 1):
-        body += field(4, field(1, i) + field(3, 0x1000 + i) + field(4, field(1, i)))
-        body += field(5, field(1, i) + field(2, string(name)) + field(3, string(name)))
-    body += b"".join(field(6, text.encode()) for text in strings)
-    body += field(9, start * 10**9) + field(10, 60 * 10**9)
-    body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000) + field(14, string("cpu"))
-    return gzip.compress(body)
 
 
 SAMPLES = [("web", ["read", "main"], 5), ("web", ["write", "main"], 2), ("db", ["read", "main"], 3)]

@@ -218,13 +218,13 @@ def profile_is_written_to_standard_output():
 
 
 @test
-def summary_line():
+def summary_has_three_lines_at_most():
     start(*workload("threads", 2))
     recording = Recording("-F", 997, "-d", 2)
     profile = recording.profile()
     check(profile.duration_nanos >= 2 * 10**9, f"duration {profile.duration_nanos}")
     lines = recording.err.splitlines()
-    check_equal(len(lines), 1, f"lines of {recording.err!r}")
+    check(2 <= len(lines) <= 3, f"lines of {recording.err!r}")
     check(f"{comment(profile, 'samples')['']} samples" in lines[0], lines[0])
     check(str(recording.path) in lines[0], lines[0])
 

@@ -152,7 +152,7 @@ def profile_that_cannot_be_written_goes_elsewhere():
         _, err = run("stackbeat", "record", "-F", 997, "-o", output, "--", *command, status=1,
                      env=environment)
         found = re.fullmatch(rf"stackbeat: {re.escape(str(output))}: {reason}\n"
-                             rf"stackbeat: \d+ samples .*\n"
+                             rf"stackbeat: \d+ samples .*\n(?:stackbeat: .*\n)+?"
                              rf"stackbeat: the profile is in ({elsewhere}/\S+) instead\n", err)
         check(found, f"message {err!r}")
         check(samples_of(pprof.Profile(Path(found[1])), "deep"), "no samples")

@@ -12,7 +12,7 @@
 #include "report/call_tree.h"
 #include "report/flamegraph.h"
 
-#define OUTPUT_DEFAULT "stackbeat.svg"
+#define SVG_DEFAULT "stackbeat.svg"
 #define GROUP_DEFAULT "comm"
 #define GROUP_NONE "none"
 
@@ -22,7 +22,7 @@ enum {
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
+	{'o', "output", "FILE", "output file (default: " SVG_DEFAULT "); - for standard output"},
 	{OPTION_TITLE, "title", "TEXT", "title (default: the name of the pprof file)"},
 	SAMPLE_TYPE_OPTION,
 	GROUP_OPTION("divide the root by a label of the samples, such as comm or container; none: do "
@@ -34,9 +34,9 @@ static const struct cli_option options[] = {
 /* clang-format on */
 
 static const struct command_help help = {
-	.synopsis = "stackbeat flamegraph [OPTION]... FILE",
-	.description = "Draw a pprof FILE (-: standard input) as an SVG flame graph, for a "
-		       "browser.",
+	.synopsis = "stackbeat flamegraph [OPTION]... [FILE]...",
+	.description = "Draw a pprof FILE (-: standard input; default: " OUTPUT_DEFAULT
+		       "), or the sum of several, as an SVG flame graph, for a browser.",
 	.options = options,
 	.notes = "Exit status: 0; 1 if FILE can't be drawn or the output can't be written; 2 for a "
 		 "wrong command line.",
@@ -126,7 +126,7 @@ static int draw_file(const struct arguments *arguments, struct error *error)
 
 int cmd_flamegraph(int argc, char **argv)
 {
-	struct arguments arguments = {.output = OUTPUT_DEFAULT};
+	struct arguments arguments = {.output = SVG_DEFAULT};
 	struct error error;
 
 	if (view_options_parse(argc, argv, options, parse_flamegraph_option, &arguments,

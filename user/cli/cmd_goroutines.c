@@ -27,7 +27,7 @@
 #include "symbolize/symbol_source.h"
 #include "symbolize/symbolizer.h"
 
-#define OUTPUT_DEFAULT "goroutines.pb.gz"
+#define GOROUTINES_DEFAULT "goroutines.pb.gz"
 
 enum {
 	OPTION_TEXT = OPTION_LONG_ONLY,
@@ -133,7 +133,7 @@ static int parse_arguments(int argc, char **argv, struct dump *dump, struct erro
 	if (dump->text && dump->no_symbolize)
 		return error_set(error, EINVAL, "--text and --no-symbolize can't be combined");
 	if (!dump->output)
-		dump->output = dump->text ? "-" : OUTPUT_DEFAULT;
+		dump->output = dump->text ? "-" : GOROUTINES_DEFAULT;
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/record_signals.h"
 #include "cli/record_summary.h"
 #include "cli/symbolize_messages.h"
+#include "cli/terminal.h"
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -163,9 +164,13 @@ static int write_window(struct record *record, const struct window_file *file, s
 	if (!record->is_exporter)
 		recorder_count_cpu(&record->recorder, file->recording, CPU_WRITING);
 	if (!file->is_snapshot && !record->options.quiet)
-		print_record_summary(file->window, file->recording, &counts, output, size, stderr);
+		print_record_summary(file->window, file->recording, &counts, output, size,
+				     terminal_columns(STDERR_FILENO), stderr);
 	if (!file->is_snapshot && record->options.verbose)
 		print_record_cpu(file->recording, stderr);
+	if (!file->is_snapshot && !record->options.quiet && !record->options.rotate &&
+	    strcmp(output, "-") && isatty(STDERR_FILENO))
+		print_next_command(output, stderr);
 	if (output != record->fallback)
 		return export_err ? error_set(error, ENOMEM, "%s", missing.text) : 0;
 	if (export_err)

@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "pprof/profile.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
@@ -37,6 +39,7 @@ static const struct cli_option options[] = {
 		     "container"),
 	DIFF_OPTIONS,
 	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
+	{'v', "verbose", NULL, "print all comments of FILE, not only what it lacks"},
 	{OPTION_RAW_VALUES, "raw-values", NULL,
 	 "print integers in the unit of FILE, for programs"},
 	HELP_OPTION,
@@ -44,11 +47,14 @@ static const struct cli_option options[] = {
 /* clang-format on */
 
 static const struct command_help help = {
-	.synopsis = "stackbeat report [OPTION]... FILE",
-	.description = "Print a pprof FILE (-: standard input) as text.",
+	.synopsis = "stackbeat report [OPTION]... [FILE]...",
+	.description = "Print a pprof FILE (-: standard input; default: " OUTPUT_DEFAULT
+		       "), or the sum of several, as text.",
 	.options = options,
 	.notes = "flat is the value of a function itself, cum that of the function and "
-		 "all functions it called. Exit status: 0; 1 if FILE can't be shown; 2 "
+		 "all functions it called. On a terminal, names are shortened to its width, and "
+		 "$PAGER "
+		 "(default: less) shows the text. Exit status: 0; 1 if FILE can't be shown; 2 "
 		 "for a wrong command line.",
 };
 
@@ -82,6 +88,9 @@ static int parse_report_option(int id, char *value, void *arg, struct error *err
 		return parse_min_percent(value, &arguments->report.min_percent, error);
 	case OPTION_RAW_VALUES:
 		arguments->report.raw_values = true;
+		return 0;
+	case 'v':
+		arguments->report.verbose = true;
 		return 0;
 	case 'n':
 		arguments->rows_given = true;
@@ -140,15 +149,26 @@ static int print_stacks(const struct arguments *arguments, const struct profile 
 	return err ? error_errno(error, -err, "can't print") : 0;
 }
 
+/* What the text is for: a terminal, or a pipe or file, where names are whole. */
+static void describe_output(struct report_options *options)
+{
+	options->columns = terminal_columns(STDOUT_FILENO);
+	options->colors = terminal_has_colors(STDOUT_FILENO);
+	options->ascii = !terminal_has_utf8();
+}
+
 static int print_report(const struct arguments *arguments, struct error *error)
 {
 	struct report_options options = arguments->report;
+	struct pager pager = {0};
 	struct profile *profile, *base;
 	int err = view_read(&arguments->view, &profile, &base, error);
 
 	if (err)
 		return err;
 	options.base = base;
+	describe_output(&options);
+	pager_start(&pager);
 	if (!is_text(arguments))
 		err = print_stacks(arguments, profile, error);
 	else if (arguments->form == OPTION_TREE)
@@ -157,7 +177,13 @@ static int print_report(const struct arguments *arguments, struct error *error)
 		err = report_top(profile, &options, stdout, error);
 	profile_free(profile);
 	profile_free(base);
-	return err ? err : flush_output(error);
+	if (!err)
+		err = flush_output(error);
+	/* Who quits the pager has seen enough. */
+	if (err == -EPIPE && pager.pid)
+		err = 0;
+	pager_wait(&pager);
+	return err;
 }
 
 int cmd_report(int argc, char **argv)

@@ -8,17 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "cli/suggest.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
+#include "pprof/profile_merge.h"
+#include "report/call_tree.h"
 #include "symbolize/go_runtime.h"
 
 #define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
 #define SECONDS_MAX (365.0 * 24 * 3600)
-
-#define OUTPUT_DEFAULT "stackbeat.pb.gz"
 
 /* --help: lines of at most so many columns, and options that put their text on the next line. */
 #define HELP_COLUMNS 80
@@ -392,7 +393,8 @@ static int parse_event(const char *text, uint32_t *parts, struct error *error)
 			 text);
 }
 
-/* As `perf record --call-graph`. The bytes of dwarf,BYTES would be those of all samples: ignored. */
+/* As `perf record --call-graph`. The bytes of dwarf,BYTES would be those of all samples: ignored.
+ */
 static int parse_call_graph(const char *text, enum unwind_method *method, struct error *error)
 {
 	if (!strcmp(text, "fp"))
@@ -764,31 +766,72 @@ static int parse_view_option(int id, char *value, void *arg, struct error *error
 int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
 		       void *arg, struct view_options *view, struct error *error)
 {
+	static char default_file[] = OUTPUT_DEFAULT;
+	static char *default_files[] = {default_file};
 	struct view_parser parser = {view, fn, arg};
-	int first, err;
+	int first, err, inputs = 0;
 
 	*view = (struct view_options){0};
 	err = options_parse(argc, argv, options, false, parse_view_option, &parser, &first, error);
 	if (err || view->help)
 		return err;
-	err = options_file(argc, argv, first, &view->file, error);
-	if (err)
-		return err;
+	view->files = first < argc ? argv + first : default_files;
+	view->file_count = first < argc ? argc - first : 1;
+	view->file = view->files[0];
+	for (int i = 0; i < view->file_count; i++)
+		inputs += !strcmp(view->files[i], "-");
+	if (inputs > 1)
+		return error_set(error, EINVAL, "only one of the files can be standard input");
 	if (view->absolute && !view->base)
 		return error_set(error, EINVAL, "--absolute needs --diff");
-	if (view->base && !strcmp(view->base, "-") && !strcmp(view->file, "-"))
+	if (view->base && !strcmp(view->base, "-") && inputs)
 		return error_set(error, EINVAL,
 				 "--diff: only one of both files can be standard input");
 	return 0;
 }
 
-/* Sets *profile, to NULL if it fails. */
-static int read_view(const struct view_options *view, const char *file, struct profile **profile,
-		     struct error *error)
+/* Adds a file to a profile. Its comments are added, too, if there are others already. */
+static int merge_file(struct profile *profile, const char *file, struct error *error)
 {
+	struct profile *more = pprof_read(file, error);
+	int err;
+
+	if (!more)
+		return -EINVAL;
+	err = profile_merge(profile, more);
+	for (size_t i = 0; !err && i < more->comments.count; i++)
+		profile_add_comment(
+			profile,
+			profile_string(profile, profile_text(more, more->comments.items[i])));
+	if (!err) {
+		profile->duration_ns = add_saturated(profile->duration_ns, more->duration_ns);
+		profile->time_ns = MIN(profile->time_ns, more->time_ns);
+		err = profile->error;
+	}
+	profile_free(more);
+	if (err == -EINVAL)
+		return error_set(error, EINVAL, "%s: its sample types are others than those before",
+				 file);
+	return err ? error_errno(error, -err, "%s", file) : 0;
+}
+
+/* Reads files into *profile, which is NULL if that fails. */
+static int read_view(const struct view_options *view, char *const *files, int count,
+		     struct profile **profile, struct error *error)
+{
+	const char *file = files[0];
+	int err = 0;
+
 	*profile = pprof_read(file, error);
 	if (!*profile)
 		return -EINVAL;
+	for (int i = 1; i < count && !err; i++)
+		err = merge_file(*profile, files[i], error);
+	if (err) {
+		profile_free(*profile);
+		*profile = NULL;
+		return err;
+	}
 	if (!view->hides_go_runtime || !go_runtime_hide(*profile))
 		return 0;
 	profile_free(*profile);
@@ -802,10 +845,10 @@ int view_read(const struct view_options *view, struct profile **profile, struct 
 	int err;
 
 	*base = NULL;
-	err = read_view(view, view->file, profile, error);
+	err = read_view(view, view->files, view->file_count, profile, error);
 	if (err || !view->base)
 		return err;
-	err = read_view(view, view->base, base, error);
+	err = read_view(view, (char *[]){view->base}, 1, base, error);
 	if (!err)
 		return 0;
 	profile_free(*profile);

@@ -94,6 +94,9 @@ struct record_options {
 
 extern const struct command_help record_help;
 
+/* The output of record, and the input of the subcommands that show a file. */
+#define OUTPUT_DEFAULT "stackbeat.pb.gz"
+
 #define STACK_COPY_DEFAULT (8u << 10) /* bytes */
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define MEMORY_MIN (UINT64_C(16) << 20)
@@ -124,16 +127,18 @@ int options_parse(int argc, char **argv, const struct cli_option *options, bool 
 int options_file(int argc, char **argv, int first, const char **file, struct error *error);
 
 /*
- * The process of a subcommand: `pid` if -p has set it, or else the only argument of argv; `first` is
- * the index that options_parse() has set. Returns 0 or -EINVAL.
+ * The process of a subcommand: `pid` if -p has set it, or else the only argument of argv; `first`
+ * is the index that options_parse() has set. Returns 0 or -EINVAL.
  */
 int options_pid(int argc, char **argv, int first, uint32_t *pid, struct error *error);
 
 /* The common part of the subcommands that show a pprof file. */
 struct view_options {
-	const char *file;
+	const char *file; /* the first of the files */
+	char **files; /* in argv, or the default */
+	int file_count;
 	const char *sample_type, *group; /* NULL: not given */
-	const char *base; /* file to compare with; NULL: none */
+	char *base; /* file to compare with; NULL: none */
 	bool absolute; /* with `base`: do not scale to its total */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	bool help;
@@ -165,15 +170,15 @@ enum {
 
 /*
  * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION, GROUP_OPTION, DIFF_OPTIONS and
- * GO_HIDE_RUNTIME_OPTION, which are stored in `view`, and one file; `fn` handles the other options.
- * With --help, the file may be missing.
+ * GO_HIDE_RUNTIME_OPTION, which are stored in `view`, and files, by default OUTPUT_DEFAULT; `fn`
+ * handles the other options.
  */
 int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
 		       void *arg, struct view_options *view, struct error *error);
 
 /*
- * Reads the file, and the base if there is one, else NULL. The caller frees both. Returns 0, or
- * -EINVAL or -ENOMEM with both NULL.
+ * Reads the files into one profile, and the base if there is one, else NULL. The caller frees both.
+ * Returns 0, or -EINVAL or -ENOMEM with both NULL.
  */
 int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
 	      struct error *error);

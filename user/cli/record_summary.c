@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/param.h>
 
+#include "cli/options.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/truncation.h"
@@ -15,6 +19,9 @@
 
 /* Lines of --verify. */
 #define VERIFIED_OBJECTS_MAX 16u
+
+/* Stands for the rest of a line. */
+#define MORE "; more: report -v"
 
 static void print_count(uint64_t count, const char *name, const char **separator, FILE *out)
 {
@@ -29,43 +36,31 @@ static double percent(uint64_t part, uint64_t total)
 	return total ? 100 * (double)part / (double)total : 0;
 }
 
-static void print_losses(const struct recording *recording, FILE *out)
+/* The causes of lost and truncated samples, if there are any. */
+static void print_causes(const struct recording *recording, const struct truncation_counts *counts,
+			 FILE *out)
 {
-	const uint64_t lost = counters_lost(recording->counts);
-	const char *separator = " (";
+	const char *separator = "; lost: ";
 
-	fprintf(out, ", %" PRIu64 " lost", lost);
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		if (counter_table[i].group == COUNTERS_LOST)
 			print_count(recording->counts[i], counter_table[i].name, &separator, out);
 	}
-	fputs(lost ? ")" : "", out);
-}
-
-static void print_truncations(const struct truncation_counts *counts, FILE *out)
-{
-	const uint64_t total = truncation_total(counts);
-	const char *separator = " (";
-
-	fprintf(out, ", %" PRIu64 " truncated", total);
+	separator = "; truncated: ";
 	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
 		print_count(counts->samples[cause], truncation_name(cause), &separator, out);
-	fputs(total ? ")" : "", out);
 }
 
-/* How many stacks are complete, and how the callers in their user parts were found. */
+/* How the callers in the user parts of stacks were found. */
 static void print_unwinding(const struct window *window, const struct recording *recording,
-			    const struct truncation_counts *counts, FILE *out)
+			    FILE *out)
 {
 	const struct window_callers *callers = &window->callers;
 	uint64_t total = callers->by_table + callers->by_frame_pointer + callers->by_copy;
 
-	fprintf(out, "; %.1f %% complete",
-		percent(window->samples - MIN(window->samples, truncation_total(counts)),
-			window->samples));
 	if (!recording->unwinds_by_tables || !total)
 		return;
-	fprintf(out, ", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
+	fprintf(out, "; callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
 		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
 		percent(callers->by_copy, total));
 }
@@ -99,27 +94,96 @@ static void print_merged(const struct window *window, FILE *out)
 			merged.stacks, merged.labels, merged.callers);
 }
 
-void print_record_summary(const struct window *window, const struct recording *recording,
-			  const struct truncation_counts *counts, const char *path, uint64_t size,
-			  FILE *out)
+/* What was written: samples, their rate, and the file. */
+static void print_written(const struct window *window, const struct recording *recording,
+			  const char *path, uint64_t size, FILE *out)
 {
 	fprintf(out, "stackbeat: %" PRIu64 " samples in %.1f s", window->samples,
 		(double)recording->duration_ns / NS_PER_SECOND);
-	print_losses(recording, out);
-	print_truncations(counts, out);
-	print_unwinding(window, recording, counts, out);
-	if (recording->counts[STACKBEAT_S_THROTTLED])
-		fprintf(out, ", throttled %" PRIu64 " times",
-			recording->counts[STACKBEAT_S_THROTTLED]);
-	print_incomplete(recording, counts, out);
-	print_merged(window, out);
-	fprintf(out, "; %s, %.1f kB; overhead ", path, (double)size / 1000);
+	if (recording->counts[STACKBEAT_S_TICKS])
+		fprintf(out, " at %.0f of %u Hz", recording_mean_rate(recording), recording->rate);
+	fprintf(out, "; %s, %.1f kB\n", path, (double)size / 1000);
+}
+
+static void print_completeness(const struct window *window, const struct recording *recording,
+			       const struct truncation_counts *counts, FILE *out)
+{
+	const uint64_t truncated = truncation_total(counts);
+
+	fprintf(out,
+		"stackbeat: %.1f %% complete, %" PRIu64 " truncated, %" PRIu64 " lost; overhead ",
+		percent(window->samples - MIN(window->samples, truncated), window->samples),
+		truncated, counters_lost(recording->counts));
 	/* Most of a short recording is what begins and ends it, whatever its duration. */
 	if (recording->duration_ns < NS_PER_SECOND)
 		fprintf(out, "%.3f s of CPU time\n", recording_overhead_seconds(recording));
 	else
 		fprintf(out, "%.2f %% of %u CPUs\n", recording_overhead_percent(recording),
 			recording->cpus);
+}
+
+/* A line of at most `columns`: it ends after an entry. */
+static void print_line(const char *line, size_t columns, FILE *out)
+{
+	const char *end = line + strlen(line);
+
+	if (columns && (size_t)(end - line) > columns) {
+		end = line + columns - MIN(columns, strlen(MORE));
+		while (end > line && *end != ',' && *end != ';')
+			end--;
+		fprintf(out, "%.*s" MORE "\n", (int)(end - line), line);
+	} else {
+		fprintf(out, "%s\n", line);
+	}
+}
+
+static int print_details(const struct window *window, const struct recording *recording,
+			 const struct truncation_counts *counts, size_t columns, FILE *out)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *details = open_memstream(&text, &size);
+
+	if (!details)
+		return -ENOMEM;
+	fputs("stackbeat: ", details);
+	print_causes(recording, counts, details);
+	if (recording->counts[STACKBEAT_S_THROTTLED])
+		fprintf(details, "; throttled %" PRIu64 " times",
+			recording->counts[STACKBEAT_S_THROTTLED]);
+	print_incomplete(recording, counts, details);
+	print_merged(window, details);
+	print_unwinding(window, recording, details);
+	if (fclose(details)) {
+		free(text);
+		return -ENOMEM;
+	}
+	if (size > strlen("stackbeat: ; ")) {
+		/* The separator of the first entry separates it from nothing. */
+		memmove(text + strlen("stackbeat: "), text + strlen("stackbeat: ; "),
+			size - strlen("stackbeat: ; ") + 1);
+		print_line(text, columns, out);
+	}
+	free(text);
+	return 0;
+}
+
+void print_record_summary(const struct window *window, const struct recording *recording,
+			  const struct truncation_counts *counts, const char *path, uint64_t size,
+			  size_t columns, FILE *out)
+{
+	print_written(window, recording, path, size, out);
+	print_completeness(window, recording, counts, out);
+	if (print_details(window, recording, counts, columns, out))
+		fputs("stackbeat: out of memory: the causes of what is missing are in the file\n",
+		      out);
+}
+
+void print_next_command(const char *path, FILE *out)
+{
+	const bool is_default = !strcmp(path, OUTPUT_DEFAULT);
+
+	fprintf(out, "next: stackbeat report%s%s\n", is_default ? "" : " ", is_default ? "" : path);
 }
 
 void print_record_cpu(const struct recording *recording, FILE *out)

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_CLI_RECORD_SUMMARY_H
 #define STACKBEAT_CLI_RECORD_SUMMARY_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -12,10 +13,16 @@ struct truncation_counts;
 struct verification_result;
 struct window;
 
-/* The summary line of a window, whose file `path` has `size` bytes. */
+/*
+ * The summary of a window, whose file `path` has `size` bytes: two lines, and one with the causes
+ * of what is missing, of which the first `columns` are printed; 0: all.
+ */
 void print_record_summary(const struct window *window, const struct recording *recording,
 			  const struct truncation_counts *counts, const char *path, uint64_t size,
-			  FILE *out);
+			  size_t columns, FILE *out);
+
+/* A line with the command that shows the file `path`. */
+void print_next_command(const char *path, FILE *out);
 
 /* The line with the CPU time of a recording by part. */
 void print_record_cpu(const struct recording *recording, FILE *out);

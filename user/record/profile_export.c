@@ -42,8 +42,7 @@ double recording_overhead_percent(const struct recording *recording)
 	return available > 0 ? 100 * 1e9 * recording_overhead_seconds(recording) / available : 0;
 }
 
-/* Ticks per second of the time that they stand for; missed ticks lower it. */
-static double mean_rate(const struct recording *recording)
+double recording_mean_rate(const struct recording *recording)
 {
 	const double tick_time_ns = (double)recording->counts[STACKBEAT_S_TICK_TIME_NS];
 
@@ -121,7 +120,7 @@ static void encode_comments(const struct window *window, const struct recording 
 	if (recording->ended_by)
 		profile_comment(profile, "ended by an error: %s", recording->ended_by);
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
-			recording->rate, mean_rate(recording), recording->cpus);
+			recording->rate, recording_mean_rate(recording), recording->cpus);
 	profile_comment(profile, "throttled: %" PRIu64 " times",
 			recording->counts[STACKBEAT_S_THROTTLED]);
 	profile_comment(profile, "samples: %" PRIu64, window->samples);

@@ -49,6 +49,9 @@ struct recording {
 	uint32_t unknown_go; /* see struct unwind_tables_counts */
 };
 
+/* Ticks per second of the time that they stand for; missed ticks lower it. */
+double recording_mean_rate(const struct recording *recording);
+
 /* CPU time of profiling: in s, and over the CPU time of all CPUs during the recording, in %. */
 double recording_overhead_seconds(const struct recording *recording);
 double recording_overhead_percent(const struct recording *recording);

@@ -18,6 +18,11 @@ struct frame {
 	bool inlined;
 };
 
+/* The node of the leaf of a stack below a group, plus 1; 0: not known. */
+struct known_leaf {
+	uint32_t group, leaf;
+};
+
 struct builder {
 	const struct profile *profile; /* whose samples are added */
 	bool is_base;
@@ -31,6 +36,12 @@ struct builder {
 	size_t nodes_left, name_bytes_left;
 	bool too_large;
 	size_t *first_frame; /* index of each location's first frame; one more at the end */
+	/*
+	 * What was found for earlier samples: stacks repeat, and a search for each frame of each
+	 * sample would wait for memory most of the time.
+	 */
+	struct known_leaf *leaves; /* by stack */
+	uint32_t *groups; /* nodes of label sets, plus 1; 0: not known */
 };
 
 int64_t add_saturated(int64_t a, int64_t b)
@@ -259,13 +270,24 @@ static void add_value(struct builder *builder, uint32_t node, int64_t value)
 	*total = add_saturated(*total, magnitude(value));
 }
 
-static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
-		      const char *group)
+static uint32_t find_group(struct builder *builder, uint32_t label_set, const char *group)
+{
+	uint32_t *known = &builder->groups[label_set], node;
+
+	if (!group || *known)
+		return *known ? *known - 1 : 0;
+	node = descend_to_group(builder, label_set, group);
+	if (node != CALLTREE_NONE)
+		*known = node + 1;
+	return node;
+}
+
+/* Returns the node of the leaf of a stack, below the node `node`, or CALLTREE_NONE. */
+static uint32_t descend_stack(struct builder *builder, uint32_t stack, uint32_t node)
 {
 	const struct profile *profile = builder->profile;
-	const uint32_t *locations = profile_stack_locations(profile, sample->stack);
-	size_t depth = profile->stacks.items[sample->stack].count, first, frame;
-	uint32_t node = group ? descend_to_group(builder, sample->label_set, group) : 0;
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+	size_t depth = profile->stacks.items[stack].count, first, frame;
 
 	while (depth-- && node != CALLTREE_NONE) {
 		first = builder->first_frame[locations[depth]];
@@ -273,9 +295,24 @@ static int add_sample(struct builder *builder, const struct profile_sample *samp
 		while (frame-- > first && node != CALLTREE_NONE)
 			node = descend(builder, node, builder->frames[frame]);
 	}
-	if (node == CALLTREE_NONE)
+	return node;
+}
+
+static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
+		      const char *group)
+{
+	struct known_leaf *known = &builder->leaves[sample->stack];
+	uint32_t group_node = find_group(builder, sample->label_set, group), leaf;
+
+	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
-	add_value(builder, node, value);
+	if (!known->leaf || known->group != group_node) {
+		leaf = descend_stack(builder, sample->stack, group_node);
+		if (leaf == CALLTREE_NONE)
+			return -ENOMEM;
+		*known = (struct known_leaf){group_node, leaf + 1};
+	}
+	add_value(builder, known->leaf - 1, value);
 	return 0;
 }
 
@@ -303,6 +340,12 @@ static int add_samples(struct builder *builder, const struct calltree_options *o
 {
 	const struct profile *profile = builder->profile;
 
+	free(builder->leaves);
+	free(builder->groups);
+	builder->leaves = calloc(profile->stacks.count, sizeof(*builder->leaves));
+	builder->groups = calloc(profile->label_sets.count, sizeof(*builder->groups));
+	if (!builder->leaves || !builder->groups)
+		return -ENOMEM;
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		int64_t value = value_of(builder, options, i);
 
@@ -437,6 +480,8 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 	hash_clear(&builder.node_table);
 	free(builder.frames);
 	free(builder.first_frame);
+	free(builder.leaves);
+	free(builder.groups);
 	if (!err) {
 		*tree = builder.tree;
 		return 0;

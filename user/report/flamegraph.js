@@ -85,7 +85,7 @@
 	function columns(text) {
 		let sum = 0;
 		for (const character of text)
-			sum += character.codePointAt(0) < 0x1100 ? 1 : 2;
+			sum += character.codePointAt(0) < 0x1100 || character === "…" ? 1 : 2;
 		return sum;
 	}
 
@@ -121,22 +121,43 @@
 		return starts;
 	}
 
-	function shortenMiddle(name, room) {
-		const characters = Array.from(name);
-		let head = "", tail = "", used = 0;
-		for (const character of characters) {
-			if (used + columns(character) > Math.floor((room - 1) / 3))
-				break;
-			used += columns(character);
-			head += character;
+	function findClose(name, open) {
+		const close = name[open] === "<" ? ">" : "]";
+		if (!open || !/[A-Za-z0-9_\u0080-\uffff]/.test(name[open - 1]) || name.slice(0, open).endsWith("operator"))
+			return -1;
+		for (let at = open, depth = 0; at < name.length; at++) {
+			if (name[at] === name[open])
+				depth++;
+			else if (name[at] === close && name[at - 1] !== "-" && !--depth)
+				return at;
 		}
-		for (const character of characters.reverse()) {
+		return -1;
+	}
+
+	function leaveOutTemplates(name) {
+		let copy = "";
+		for (let at = 0; at < name.length; at++) {
+			const close = name[at] === "<" || name[at] === "[" ? findClose(name, at) : -1;
+			// As in C: what is shorter than three bytes stays.
+			if (close - at > 2 || (close - at === 2 && name.charCodeAt(at + 1) >= 0x80)) {
+				copy += name[at] + "…" + name[close];
+				at = close;
+			} else {
+				copy += name[at];
+			}
+		}
+		return copy;
+	}
+
+	function shortenEnd(name, room) {
+		let head = "", used = 0;
+		for (const character of name) {
 			used += columns(character);
 			if (used > room - 1)
 				break;
-			tail = character + tail;
+			head += character;
 		}
-		return head + "…" + tail;
+		return head + "…";
 	}
 
 	function shortName(name, room) {
@@ -145,17 +166,21 @@
 		if (room < 5)
 			return "";
 		const at = findArguments(name);
-		const bare = at < 0 ? name : name.slice(0, at);
+		const suffix = at < 0 ? "" : "(…)";
+		let bare = at < 0 ? name : name.slice(0, at);
+		if (at >= 0 && columns(bare) + 3 <= room)
+			return bare + suffix;
+		bare = leaveOutTemplates(bare);
 		const starts = parts(bare);
 		for (const start of starts) {
-			const text = (start ? "…" : "") + bare.slice(start) + (at < 0 ? "" : "(…)");
+			const text = (start ? "…" : "") + bare.slice(start) + suffix;
 			if (columns(text) <= room)
 				return text;
 		}
 		const last = bare.slice(starts[starts.length - 1]);
-		if (columns(last) + 1 > room)
-			return shortenMiddle(last, room);
-		return starts.length > 1 ? "…" + last : last + "…";
+		if (starts.length > 1 && columns(last) + 1 <= room)
+			return "…" + last;
+		return shortenEnd(last, room);
 	}
 
 	// ---- Call trees ----

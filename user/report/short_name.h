@@ -7,8 +7,9 @@
 
 /*
  * Returns `name` in at most `columns` columns, to be freed: without its arguments, then without
- * packages and namespaces from the left, and at last without its middle, so that what distinguishes
- * functions stays: "github.com/very/long/pkg.(*T).Method" becomes "…pkg.(*T).Method". Characters of
+ * the arguments of templates and generic types, then without packages and namespaces from the left,
+ * and at last without its end: "github.com/very/long/pkg.(*T).Method" becomes "…pkg.(*T).Method",
+ * "…(*T).Method" and "Metho…". Characters of
  * wide scripts take two columns. "" if the name does not fit into less than five columns. NULL when
  * out of memory. flamegraph.js shortens names in the same way.
  */

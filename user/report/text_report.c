@@ -10,11 +10,24 @@
 #include "lib/array.h"
 #include "lib/utf8.h"
 #include "report/call_tree.h"
+#include "report/profile_notes.h"
+#include "report/short_name.h"
 #include "report/units.h"
 
 #define NANOSECONDS 1000000000
 #define VALUE_WIDTH 10
 #define RAW_VALUE_WIDTH 20
+#define PERCENT_WIDTH 7
+#define BRANCH_WIDTH 3
+#define NAME_COLUMNS_MIN 16 /* also if the line is too long then */
+#define ELLIPSIS "\xe2\x80\xa6"
+
+/* As in perf: percentages that matter, and those that do not. */
+#define PERCENT_HIGH 5
+#define PERCENT_MIDDLE 0.5
+#define COLOR_HIGH "\033[31m"
+#define COLOR_MIDDLE "\033[32m"
+#define COLOR_END "\033[m"
 
 struct report {
 	const struct profile *profile;
@@ -44,10 +57,15 @@ static void print_value(const struct report *report, int64_t value)
 static void print_percent(const struct report *report, int64_t value)
 {
 	const struct calltree *tree = report->tree;
+	const int64_t total = tree->base_total ? tree->base_total : tree->total;
+	const double percent = total ? 100 * (double)magnitude(value) / (double)total : 0;
+	const char *color = "";
 	char text[PERCENT_TEXT_MAX];
 
-	fprintf(report->out, " %6s",
-		percent_format(text, value, tree->base_total ? tree->base_total : tree->total));
+	if (report->options->colors && percent >= PERCENT_MIDDLE)
+		color = percent >= PERCENT_HIGH ? COLOR_HIGH : COLOR_MIDDLE;
+	fprintf(report->out, " %s%6s%s", color, percent_format(text, value, total),
+		*color ? COLOR_END : "");
 }
 
 static void print_time(const struct report *report)
@@ -59,7 +77,7 @@ static void print_time(const struct report *report)
 	if (!seconds || !localtime_r(&seconds, &local) ||
 	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &local))
 		return;
-	fprintf(report->out, "Time: %s\n", text);
+	fprintf(report->out, ", %s", text);
 }
 
 static void print_duration(const struct report *report)
@@ -68,14 +86,11 @@ static void print_duration(const struct report *report)
 	int64_t total = report->tree->unscaled_total;
 	char text[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
 
-	if (duration)
-		fprintf(report->out, "Duration: %s, ",
-			unit_format_best(text, duration, "nanoseconds"));
-	fprintf(report->out, "Total samples = ");
-	utf8_print(report->out, unit_format_best(text, total, report->type_unit));
-	if (duration && !strcmp(report->type_unit, "nanoseconds"))
+	if (!duration)
+		return;
+	fprintf(report->out, " in %s", unit_format_best(text, duration, "nanoseconds"));
+	if (!strcmp(report->type_unit, "nanoseconds"))
 		fprintf(report->out, " (%s)", percent_format(percent, total, duration));
-	fputc('\n', report->out);
 }
 
 static void print_base(const struct report *report)
@@ -85,29 +100,49 @@ static void print_base(const struct report *report)
 
 	if (!report->options->base)
 		return;
-	fprintf(report->out, "Base: Total samples = ");
+	fprintf(report->out, ", compared with ");
 	utf8_print(report->out, unit_format_best(text, tree->base_total, report->type_unit));
-	fprintf(report->out, "\nValues are differences from the base");
 	if (!report->options->absolute)
-		fprintf(report->out, ", of a profile scaled by %.3g to the same total",
+		fprintf(report->out, ", scaled by %.3g",
 			(double)tree->base_total / (double)tree->unscaled_total);
+}
+
+/* One line: "cpu 9.5s in 10s (95.00%), 2026-11-21 10:00:00 UTC, 30 of 1529 functions". */
+static void print_head(const struct report *report, size_t shown, size_t count)
+{
+	char text[UNIT_TEXT_MAX];
+
+	utf8_print(report->out, report->type);
+	fputc(' ', report->out);
+	utf8_print(report->out,
+		   unit_format_best(text, report->tree->unscaled_total, report->type_unit));
+	print_duration(report);
+	print_base(report);
+	print_time(report);
+	if (shown < count)
+		fprintf(report->out, ", %zu of %zu functions", shown, count);
 	fputc('\n', report->out);
 }
 
-static void print_head(const struct report *report)
+/* The name in what is left of the line behind `used` columns. */
+static int print_name(const struct report *report, const char *name, size_t used)
 {
-	const struct profile *profile = report->profile;
+	const struct report_options *options = report->options;
+	const size_t room = options->columns > used + NAME_COLUMNS_MIN ? options->columns - used
+								       : NAME_COLUMNS_MIN;
+	char *text = options->columns ? short_name(name, room) : strdup(name), *ellipsis;
 
-	for (size_t i = 0; i < profile->comments.count; i++) {
-		utf8_print(report->out, profile_text(profile, profile->comments.items[i]));
-		fputc('\n', report->out);
+	if (!text)
+		return -ENOMEM;
+	while (options->ascii && options->columns && (ellipsis = strstr(text, ELLIPSIS))) {
+		*ellipsis = '~';
+		memmove(ellipsis + 1, ellipsis + strlen(ELLIPSIS),
+			strlen(ellipsis + strlen(ELLIPSIS)) + 1);
 	}
-	fprintf(report->out, "Type: ");
-	utf8_print(report->out, report->type);
+	utf8_print(report->out, text);
 	fputc('\n', report->out);
-	print_time(report);
-	print_duration(report);
-	print_base(report);
+	free(text);
+	return 0;
 }
 
 /*
@@ -155,16 +190,17 @@ static struct unit functions_unit(const struct report *report,
 	return choose_unit(report, smallest ? smallest : report->tree->total);
 }
 
-static void print_functions(const struct report *report, const struct calltree_function *functions,
-			    size_t count)
+static int print_functions(const struct report *report, const struct calltree_function *functions,
+			   size_t count)
 {
 	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
 	int64_t sum = 0;
 	size_t i;
+	int err = 0;
 
 	fprintf(report->out, "%*s %6s %6s %*s %6s\n", width, "flat", "flat%", "sum%", width, "cum",
 		"cum%");
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < count && !err; i++) {
 		sum = add_saturated(sum, flat_value(&functions[i]));
 		print_value(report, flat_value(&functions[i]));
 		print_percent(report, flat_value(&functions[i]));
@@ -173,15 +209,17 @@ static void print_functions(const struct report *report, const struct calltree_f
 		print_value(report, cum_value(&functions[i]));
 		print_percent(report, cum_value(&functions[i]));
 		fprintf(report->out, "  ");
-		utf8_print(report->out, report->tree->names[functions[i].name]);
-		fputc('\n', report->out);
+		err = print_name(report, report->tree->names[functions[i].name],
+				 (size_t)width * 2 + PERCENT_WIDTH * 3 + 3);
 	}
+	return err;
 }
 
 static int print_top(struct report *report, struct error *error)
 {
 	struct calltree_function *functions;
 	size_t count, shown;
+	int err;
 
 	functions = calltree_functions(report->tree, &count);
 	if (!functions)
@@ -190,12 +228,10 @@ static int print_top(struct report *report, struct error *error)
 	if (report->options->rows && report->options->rows < count)
 		shown = report->options->rows;
 	report->unit = functions_unit(report, functions, shown);
-	print_head(report);
-	if (shown < count)
-		fprintf(report->out, "Showing the top %zu of %zu functions\n", shown, count);
-	print_functions(report, functions, shown);
+	print_head(report, shown, count);
+	err = print_functions(report, functions, shown);
 	free(functions);
-	return 0;
+	return err ? error_errno(error, -err, "the report") : 0;
 }
 
 /* A call is as important as its share of both profiles. */
@@ -236,16 +272,20 @@ struct branches {
 static void print_branches(const struct report *report, const struct branches *branches,
 			   uint32_t node)
 {
+	const bool ascii = report->options->ascii;
 	size_t own = is_branch(report, node), i;
 
 	for (i = 0; i + own < branches->count; i++)
-		fprintf(report->out, branches->more[i] ? "│  " : "   ");
+		fputs(branches->more[i] ? (ascii ? "|  " : "│  ") : "   ", report->out);
 	if (i < branches->count)
-		fprintf(report->out, branches->more[i] ? "├─ " : "└─ ");
+		fputs(ascii ? (branches->more[i] ? "|- " : "`- ")
+			    : (branches->more[i] ? "├─ " : "└─ "),
+		      report->out);
 }
 
-static void print_node(const struct report *report, const struct branches *branches, uint32_t node)
+static int print_node(const struct report *report, const struct branches *branches, uint32_t node)
 {
+	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
 	const struct calltree_node *at = &report->tree->nodes[node];
 
 	if (report->options->base)
@@ -257,8 +297,9 @@ static void print_node(const struct report *report, const struct branches *branc
 	print_value(report, subtract_saturated(at->self, at->base_self));
 	fprintf(report->out, "  ");
 	print_branches(report, branches, node);
-	utf8_print(report->out, report->tree->names[at->name]);
-	fputc('\n', report->out);
+	return print_name(report, report->tree->names[at->name],
+			  (size_t)width * 2 + PERCENT_WIDTH * (report->options->base ? 2 : 1) + 4 +
+				  branches->count * BRANCH_WIDTH);
 }
 
 static uint32_t next_shown(const struct report *report, uint32_t node)
@@ -291,7 +332,8 @@ static int print_nodes(const struct report *report, struct branches *branches, s
 	uint32_t node = 0, next, left;
 
 	for (;;) {
-		print_node(report, branches, node);
+		if (print_node(report, branches, node))
+			return -ENOMEM;
 		next = next_shown(report, node);
 		if (!--*rows || next == CALLTREE_NONE)
 			return next != CALLTREE_NONE;
@@ -315,7 +357,7 @@ static int print_tree(struct report *report, struct error *error)
 	int err;
 
 	report->unit = tree_unit(report);
-	print_head(report);
+	print_head(report, 0, 0);
 	if (report->options->base)
 		fprintf(report->out, " %6s", "base%");
 	fprintf(report->out, " %6s %*s %*s\n", "cum%", width, "cum", width, "flat");
@@ -352,6 +394,8 @@ static int write_report(const struct profile *profile, const struct report_optio
 	report.tree = tree;
 	err = print(&report, error);
 	calltree_free(tree);
+	if (!err)
+		profile_notes_print(profile, options->verbose, out);
 	return err;
 }
 

@@ -19,10 +19,15 @@ struct report_options {
 	size_t rows; /* maximum number; 0: all */
 	double min_percent; /* of the tree: calls below this part of the total are omitted */
 	bool raw_values; /* integers in the unit of the profile, for programs */
+	bool verbose; /* all comments of the profile, not only what it lacks */
+	bool ascii; /* branches of the tree and ellipses without UTF-8 */
+	bool colors; /* escape sequences for the colors of a terminal */
+	size_t columns; /* names are shortened to these; 0: they are whole */
 };
 
 /*
- * Prints the functions with the largest values to `out`, as `pprof -top` does. The caller checks
+ * Prints a line about the profile, the functions with the largest values as `pprof -top` does, and
+ * what the profile lacks to `out`. The caller checks
  * `out` for write errors. With a base, values are differences from it, and percentages those of its
  * total, as in `pprof -top -diff_base`. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
  * to compare) or -ENOMEM.

@@ -41,31 +41,89 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void expect_summary(const char *expected)
+static void expect_summary_in(size_t columns, const char *expected)
 {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
 	assert_non_null(out);
-	print_record_summary(&window, &recording, &counts, "a.pb.gz", 12345, out);
+	print_record_summary(&window, &recording, &counts, "a.pb.gz", 12345, columns, out);
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void expect_summary(const char *expected)
+{
+	expect_summary_in(0, expected);
+}
+
+static void rate_is_that_reached(void **state)
+{
+	(void)state;
+	recording.rate = 999;
+	recording.counts[STACKBEAT_S_TICKS] = 2675;
+	recording.counts[STACKBEAT_S_TICK_TIME_NS] = 10000000000;
+	expect_summary("stackbeat: 1000 samples in 2.5 s at 268 of 999 Hz; a.pb.gz, 12.3 kB\n"
+		       "stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 "
+		       "CPUs\n");
+}
+
+/* On a terminal the third line ends after an entry. */
+static void causes_fit_a_terminal(void **state)
+{
+	const char *head =
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 70.0 % complete, 300 truncated, 4 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: lost: ring full 4; truncated: ";
+	char expected[512];
+
+	(void)state;
+	recording.counts[STACKBEAT_S_LOST_FULL] = 4;
+	counts.samples[TRUNCATED_MAX_DEPTH] = 100;
+	counts.samples[TRUNCATED_EXEC] = 100;
+	counts.samples[TRUNCATED_NO_TABLE] = 100;
+	snprintf(expected, sizeof(expected), "%smax-depth 100, exec 100, no-unwind-table 100\n",
+		 head);
+	expect_summary_in(0, expected);
+	expect_summary_in(85, expected);
+	snprintf(expected, sizeof(expected), "%smax-depth 100, exec 100; more: report -v\n", head);
+	expect_summary_in(84, expected);
+	snprintf(expected, sizeof(expected), "%smax-depth 100; more: report -v\n", head);
+	expect_summary_in(80, expected);
+}
+
+static void next_command_names_the_file(void **state)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(out);
+	print_next_command("stackbeat.pb.gz", out);
+	print_next_command("/tmp/a.pb.gz", out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "next: stackbeat report\nnext: stackbeat report /tmp/a.pb.gz\n");
 	free(text);
 }
 
 static void summary_names_only_what_happened(void **state)
 {
 	(void)state;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n");
 	window.samples = 0;
 	recording.duration_ns = 0;
-	expect_summary("stackbeat: 0 samples in 0.0 s, 0 lost, 0 truncated; 0.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.050 s of CPU time\n");
+	expect_summary(
+		"stackbeat: 0 samples in 0.0 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 0.0 % complete, 0 truncated, 0 lost; overhead 0.050 s of CPU time\n");
 	recording.duration_ns = 999999999;
-	expect_summary("stackbeat: 0 samples in 1.0 s, 0 lost, 0 truncated; 0.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.050 s of CPU time\n");
+	expect_summary(
+		"stackbeat: 0 samples in 1.0 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 0.0 % complete, 0 truncated, 0 lost; overhead 0.050 s of CPU time\n");
 }
 
 static void parts_add_up_to_all_cpu_time(void **state)
@@ -94,29 +152,37 @@ static void losses_and_truncations_have_their_causes(void **state)
 	recording.counts[STACKBEAT_S_LOST_BAD_TAIL] = 3;
 	recording.counts[STACKBEAT_S_THROTTLED] = 2;
 	counts.samples[TRUNCATED_MAX_DEPTH] = 30;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 3 lost (bad reader position 3), "
-		       "30 truncated (max-depth 30); 97.0 % complete, throttled 2 times; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 97.0 % complete, 30 truncated, 3 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: lost: bad reader position 3; truncated: max-depth 30; throttled 2 "
+		"times\n");
 	recording.counts[STACKBEAT_S_LOST_FULL] = 4;
 	counts.samples[TRUNCATED_EXEC] = 971;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 7 lost (ring full 4, bad reader position "
-		       "3), 1001 truncated (max-depth 30, exec 971); 0.0 % complete, throttled 2 "
-		       "times; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 0.0 % complete, 1001 truncated, 7 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: lost: ring full 4, bad reader position 3; truncated: max-depth 30, "
+		"exec 971; throttled 2 times\n");
 }
 
 static void callers_have_shares(void **state)
 {
 	(void)state;
 	window.callers = (struct window_callers){60, 30, 10};
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n");
 	recording.unwinds_by_tables = true;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete, "
-		       "callers by unwind tables 60.0 %, frame pointers 30.0 %, copies 10.0 %; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: callers by unwind tables 60.0 %, frame pointers 30.0 %, copies 10.0 "
+		"%\n");
 	window.callers = (struct window_callers){0};
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n");
 }
 
 static void everything_incomplete_is_named(void **state)
@@ -143,15 +209,14 @@ static void everything_incomplete_is_named(void **state)
 	recording.table_refusal = "no memory";
 	counts.unmapped = 12;
 	expect_summary(
-		"stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		"incomplete: samples without an address space 1, address spaces not read 2, "
-		"mapping events lost 3, mappings dropped 4, mappings without a file 5, "
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: incomplete: samples without an address space 1, address spaces not "
+		"read 2, mapping events lost 3, mappings dropped 4, mappings without a file 5, "
 		"copies of stacks lost 6, kernel stacks that differed 7, times without mapping "
-		"events 8, perf maps dropped 9, samples resolved before their mappings arrived "
-		"10, files without an unwind table 11, unwind tables refused 12 (no memory), "
-		"copies of stacks not used 13, "
-		"user frames outside all mappings 12 of 5000; a.pb.gz, 12.3 kB; overhead 0.50 % of "
-		"4 CPUs\n");
+		"events 8, perf maps dropped 9, samples resolved before their mappings arrived 10, "
+		"files without an unwind table 11, unwind tables refused 12 (no memory), copies of "
+		"stacks not used 13, user frames outside all mappings 12 of 5000\n");
 }
 
 /* What was merged is not among what is incomplete. */
@@ -165,14 +230,16 @@ static void merged_stacks_come_last(void **state)
 	example_add(profile, NULL, 0, 7, 70, &labels, 1);
 	example_add(profile, NULL, 0, 5, 50, &callers, 1);
 	counts.unmapped = 12;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		       "incomplete: user frames outside all mappings 12 of 5000; "
-		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: incomplete: user frames outside all mappings 12 of 5000\n");
 	window.merged_stacks = 2;
-	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
-		       "incomplete: user frames outside all mappings 12 of 5000; "
-		       "merged for lack of memory: 2 stacks, 7 samples without labels, 5 without "
-		       "callers; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: incomplete: user frames outside all mappings 12 of 5000; merged for "
+		"lack of memory: 2 stacks, 7 samples without labels, 5 without callers\n");
 }
 
 static void expect_verification(const struct verification_result *result, const char *expected)
@@ -294,6 +361,9 @@ static void losses_after_the_last_file_are_printed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(rate_is_that_reached),
+		TEST(causes_fit_a_terminal),
+		TEST(next_command_names_the_file),
 		TEST(summary_names_only_what_happened),
 		TEST(parts_add_up_to_all_cpu_time),
 		TEST(losses_and_truncations_have_their_causes),

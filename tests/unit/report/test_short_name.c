@@ -32,15 +32,34 @@ static void packages_are_left_out_first(void **state)
 	assert_short(go, 16, "…pkg.(*T).Method");
 	assert_short(go, 15, "…(*T).Method");
 	assert_short(go, 7, "…Method");
-	assert_short(go, 6, "M…thod");
-	assert_short(go, 5, "M…hod");
+	assert_short(go, 6, "Metho…");
+	assert_short(go, 5, "Meth…");
 	assert_short(go, 4, "");
 	assert_short("core::iter::Iterator::fold", 16, "…Iterator::fold");
-	assert_short("a/b.F[go/shape.int]", 18, "…b.F[go/shape.int]");
+	assert_short("a/b.F[go/shape.int]", 18, "a/b.F[…]");
+	assert_short("a/b.F[go/shape.int]", 7, "…b.F[…]");
 	assert_short("std::map<a::b, c::d>::find", 10, "…find");
-	assert_short("trailing::", 8, "tr…ing::");
-	assert_short("trailing/", 8, "tr…ling/");
-	assert_short("libfoo.so+0x1234", 10, "lib…0x1234");
+	assert_short("trailing::", 8, "trailin…");
+	assert_short("trailing/", 8, "trailin…");
+	assert_short("libfoo.so+0x1234", 10, "libfoo.so…");
+}
+
+/* Before packages: the name of a function says more than the types that it is made for. */
+static void template_arguments_are_left_out(void **state)
+{
+	static const char find[] = "std::map<int, std::string<char> >::find(int)";
+
+	(void)state;
+	assert_short(find, 44, find);
+	assert_short(find, 42, "std::map<int, std::string<char> >::find(…)");
+	assert_short(find, 41, "std::map<…>::find(…)");
+	assert_short(find, 19, "…map<…>::find(…)");
+	assert_short("f<a->b, c>::g", 12, "f<…>::g");
+	assert_short("pkg.Map[string,int].Get", 20, "pkg.Map[…].Get");
+	/* These are no arguments. */
+	assert_short("<alloc::Vec as Clone>::clone", 20, "…clone");
+	assert_short("ns::operator<<", 12, "…operator<<");
+	assert_short("long_name<T>", 11, "long_name<…");
 }
 
 static void arguments_are_left_out(void **state)
@@ -50,23 +69,23 @@ static void arguments_are_left_out(void **state)
 	assert_short("ns::f(std::string const&, int)", 7, "…f(…)");
 	assert_short("function(int (*)(long), x)", 11, "function(…)");
 	assert_short("function(int (*)(long), x)", 9, "function…");
-	assert_short("function(int (*)(long), x)", 8, "fu…ction");
+	assert_short("function(int (*)(long), x)", 8, "functio…");
 	assert_short("ns::function(int (*)(long), x)", 9, "…function");
-	assert_short("(anonymous namespace)", 10, "(an…space)");
+	assert_short("(anonymous namespace)", 10, "(anonymou…");
 	assert_short("operator()(int, long)", 14, "operator()(…)");
 	/* Receivers, and what is as short as the ellipsis. */
 	assert_short("main.(*Type)", 10, "…(*Type)");
-	assert_short("function(i)", 10, "fun…ion(i)");
-	assert_short("unbalanced)x)", 10, "unb…ced)x)");
+	assert_short("function(i)", 10, "function(…");
+	assert_short("unbalanced)x)", 10, "unbalance…");
 }
 
 static void columns_are_counted(void **state)
 {
 	(void)state;
 	assert_short("函数名函数名", 12, "函数名函数名");
-	assert_short("函数名函数名", 11, "函…名函数名");
-	assert_short("函数名函数名", 5, "…数名");
-	assert_short("\xff\xff\xff\xff\xff\xff\xff", 6, "\xff…\xff\xff\xff\xff");
+	assert_short("函数名函数名", 11, "函数名函数…");
+	assert_short("函数名函数名", 5, "函数…");
+	assert_short("\xff\xff\xff\xff\xff\xff\xff", 6, "\xff\xff\xff\xff\xff…");
 	assert_short("", 0, "");
 	assert_short("abcd", 4, "abcd");
 	assert_short("abcde", 4, "");
@@ -111,6 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packages_are_left_out_first),
+		cmocka_unit_test(template_arguments_are_left_out),
 		cmocka_unit_test(arguments_are_left_out),
 		cmocka_unit_test(columns_are_counted),
 		cmocka_unit_test(no_name_is_too_long),

@@ -36,25 +36,112 @@ static void add_leaf(struct profile *profile, const char *name, int64_t value)
 
 static const struct report_options all;
 
-static void head_has_comments_time_and_duration(void **state)
+static void head_is_one_line(void **state)
 {
 	struct profile *profile = empty_profile();
 
 	(void)state;
-	profile_comment(profile, "first");
-	profile_comment(profile, "second\tline");
 	add_leaf(profile, "f", 500 * MS);
 	/* 2023-11-14 */
 	profile->time_ns = 1700000000LL * 1000 * MS + 999 * MS;
 	profile->duration_ns = 2000LL * MS;
 	expect(profile, report_top, &all,
-	       "first\n"
-	       "second\\x09line\n"
-	       "Type: cpu\n"
-	       "Time: 2023-11-14 22:13:20 UTC\n"
-	       "Duration: 2s, Total samples = 500ms (25.00%)\n"
+	       "cpu 500ms in 2s (25.00%), 2023-11-14 22:13:20 UTC\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "     500ms   100%   100%      500ms   100%  f\n");
+	profile_free(profile);
+}
+
+/* What a profile lacks comes last, without what is 0; other comments only if they are asked for. */
+static void losses_come_last(void **state)
+{
+	const struct report_options verbose = {.verbose = true};
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	profile_comment(profile, "first");
+	profile_comment(profile, "second\tline");
+	profile_comment(profile, "throttled: 0 times");
+	profile_comment(profile, "lost: 0 (ring full 0, bad reader position 0)");
+	profile_comment(profile, "truncated: 12 (kernel 0, exec 10, max-depth 2, stack-copy 0)");
+	profile_comment(profile, "merged for lack of memory: stacks 3");
+	profile_comment(profile, "ended by an error: no\tmemory");
+	add_leaf(profile, "f", 500 * MS);
+	expect(profile, report_top, &all,
+	       "cpu 500ms\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "     500ms   100%   100%      500ms   100%  f\n"
+	       "truncated: 12 (exec 10, max-depth 2)\n"
+	       "merged for lack of memory: stacks 3\n"
+	       "ended by an error: no\\x09memory\n");
+	expect(profile, report_top, &verbose,
+	       "cpu 500ms\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "     500ms   100%   100%      500ms   100%  f\n"
+	       "first\n"
+	       "second\\x09line\n"
+	       "throttled: 0 times\n"
+	       "lost: 0 (ring full 0, bad reader position 0)\n"
+	       "truncated: 12 (kernel 0, exec 10, max-depth 2, stack-copy 0)\n"
+	       "merged for lack of memory: stacks 3\n"
+	       "ended by an error: no\\x09memory\n");
+	profile_free(profile);
+}
+
+/* Names are cut at the width of a terminal, behind what is before them in the line. */
+static void names_fit_a_terminal(void **state)
+{
+	const struct report_options eighty = {.columns = 80}, narrow = {.columns = 10};
+	const struct report_options ascii = {.columns = 62, .ascii = true};
+	const char *name = "std::map<std::string, std::vector<int> >::find(std::string const&)";
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	add_leaf(profile, name, 4 * MS);
+	add_leaf(profile, "g", 4 * MS);
+	expect(profile, report_top, &eighty,
+	       "cpu 8ms\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "       4ms 50.00% 50.00%        4ms 50.00%  g\n"
+	       "       4ms 50.00%   100%        4ms 50.00%  std::map<…>::find(…)\n");
+	/* A name has some columns also if the line is too long then. */
+	expect(profile, report_top, &narrow,
+	       "cpu 8ms\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "       4ms 50.00% 50.00%        4ms 50.00%  g\n"
+	       "       4ms 50.00%   100%        4ms 50.00%  …map<…>::find(…)\n");
+	expect(profile, report_top, &ascii,
+	       "cpu 8ms\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "       4ms 50.00% 50.00%        4ms 50.00%  g\n"
+	       "       4ms 50.00%   100%        4ms 50.00%  ~map<~>::find(~)\n");
+	expect(profile, report_tree, &ascii,
+	       "cpu 8ms\n"
+	       "   cum%        cum       flat\n"
+	       "   100%        8ms          0  all\n"
+	       " 50.00%        4ms        4ms  |- g\n"
+	       " 50.00%        4ms        4ms  `- std::map<~>::find(~)\n");
+	profile_free(profile);
+}
+
+/* As in perf: from 5 % on red, from 0.5 % on green. */
+static void percentages_have_colors(void **state)
+{
+	const struct report_options colors = {.colors = true};
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	add_leaf(profile, "f", 950 * MS);
+	add_leaf(profile, "g", 46 * MS);
+	add_leaf(profile, "h", 4 * MS);
+	expect(profile, report_top, &colors,
+	       "cpu 1s\n"
+	       "      flat  flat%   sum%        cum   cum%\n"
+	       "     950ms \033[31m95.00%\033[m \033[31m95.00%\033[m      950ms "
+	       "\033[31m95.00%\033[m  f\n"
+	       "      46ms \033[32m 4.60%\033[m \033[31m99.60%\033[m       46ms "
+	       "\033[32m 4.60%\033[m  g\n"
+	       "       4ms   0.4% \033[31m  100%\033[m        4ms   0.4%  h\n");
 	profile_free(profile);
 }
 
@@ -67,16 +154,14 @@ static void head_leaves_out_what_is_unknown(void **state)
 	(void)state;
 	add_leaf(profile, "f", 500 * MS);
 	expect(profile, report_top, &all,
-	       "Type: cpu\n"
-	       "Total samples = 500ms\n"
+	       "cpu 500ms\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "     500ms   100%   100%      500ms   100%  f\n");
 	/* Below a second is no time. */
 	profile->time_ns = 999999999;
 	profile->duration_ns = 1;
 	expect(profile, report_top, &samples,
-	       "Type: samples\n"
-	       "Duration: 1ns, Total samples = 1\n"
+	       "samples 1 in 1ns\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "         1   100%   100%          1   100%  f\n");
 	profile_free(profile);
@@ -87,8 +172,7 @@ static void number_of_functions_is_limited(void **state)
 {
 	const struct report_options one = {.rows = 1}, two = {.rows = 2}, three = {.rows = 3};
 	struct profile *profile = empty_profile();
-	const char *both = "Type: cpu\n"
-			   "Total samples = 3ms\n"
+	const char *both = "cpu 3ms\n"
 			   "      flat  flat%   sum%        cum   cum%\n"
 			   "       2ms 66.67% 66.67%        2ms 66.67%  f\n"
 			   "       1ms 33.33%   100%        1ms 33.33%  g\n";
@@ -100,9 +184,7 @@ static void number_of_functions_is_limited(void **state)
 	expect(profile, report_top, &two, both);
 	expect(profile, report_top, &three, both);
 	expect(profile, report_top, &one,
-	       "Type: cpu\n"
-	       "Total samples = 3ms\n"
-	       "Showing the top 1 of 2 functions\n"
+	       "cpu 3ms, 1 of 2 functions\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "       2ms 66.67% 66.67%        2ms 66.67%  f\n");
 	profile_free(profile);
@@ -120,8 +202,7 @@ static void functions_have_the_unit_of_the_smallest_value(void **state)
 	add_leaf(profile, "g", 1 * MS);
 	add_leaf(profile, "h", 1 * MS);
 	expect(profile, report_top, &all,
-	       "Type: cpu\n"
-	       "Total samples = 2.02ms\n"
+	       "cpu 2.02ms\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "       1ms 49.50% 49.50%        1ms 49.50%  g\n"
 	       "       1ms 49.50% 99.01%        1ms 49.50%  h\n"
@@ -129,9 +210,7 @@ static void functions_have_the_unit_of_the_smallest_value(void **state)
 	       "         0     0%   100%     0.02ms  0.99%  caller\n");
 	add_leaf(profile, "low", -300000);
 	expect(profile, report_top, &(struct report_options){.rows = 3},
-	       "Type: cpu\n"
-	       "Total samples = 2.32ms\n"
-	       "Showing the top 3 of 5 functions\n"
+	       "cpu 2.32ms, 3 of 5 functions\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "    1000us 43.10% 43.10%     1000us 43.10%  g\n"
 	       "    1000us 43.10% 86.21%     1000us 43.10%  h\n"
@@ -148,9 +227,7 @@ static void unit_is_that_of_shown_functions(void **state)
 	add_leaf(profile, "f", 800000);
 	add_leaf(profile, "g", 700000);
 	expect(profile, report_top, &(struct report_options){.rows = 1},
-	       "Type: cpu\n"
-	       "Total samples = 1.50ms\n"
-	       "Showing the top 1 of 2 functions\n"
+	       "cpu 1.50ms, 1 of 2 functions\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       "     800us 53.33% 53.33%      800us 53.33%  f\n");
 	profile_free(profile);
@@ -158,8 +235,7 @@ static void unit_is_that_of_shown_functions(void **state)
 	add_leaf(profile, "f", 1990050);
 	add_leaf(profile, "g", 9950);
 	expect(profile, report_top, &all,
-	       "Type: cpu\n"
-	       "Total samples = 2ms\n"
+	       "cpu 2ms\n"
 	       "      flat  flat%   sum%        cum   cum%\n"
 	       " 1990.05us 99.50% 99.50%  1990.05us 99.50%  f\n"
 	       "    9.95us   0.5%   100%     9.95us   0.5%  g\n");
@@ -176,8 +252,7 @@ static void tree_has_the_unit_of_the_smallest_node(void **state)
 	add_leaf(profile, "g", 800000);
 	add_leaf(profile, "h", 200000);
 	expect(profile, report_tree, &all,
-	       "Type: cpu\n"
-	       "Total samples = 2ms\n"
+	       "cpu 2ms\n"
 	       "   cum%        cum       flat\n"
 	       "   100%     2000us          0  all\n"
 	       " 50.00%     1000us     1000us  ├─ f\n"
@@ -185,15 +260,13 @@ static void tree_has_the_unit_of_the_smallest_node(void **state)
 	       " 10.00%      200us      200us  └─ h\n");
 	/* Half is not below half. The only child has no branch. */
 	expect(profile, report_tree, &half,
-	       "Type: cpu\n"
-	       "Total samples = 2ms\n"
+	       "cpu 2ms\n"
 	       "   cum%        cum       flat\n"
 	       "   100%        2ms          0  all\n"
 	       " 50.00%        1ms        1ms  f\n"
 	       "(without calls below 50% of the total)\n");
 	expect(profile, report_tree, &raw,
-	       "Type: cpu\n"
-	       "Total samples = 2ms\n"
+	       "cpu 2ms\n"
 	       "   cum%                  cum                 flat\n"
 	       "   100%              2000000                    0  all\n"
 	       " 50.00%              1000000              1000000  ├─ f\n"
@@ -215,8 +288,7 @@ static void tree_has_negative_values(void **state)
 	example_add(profile, (uint32_t[]){less, caller}, 2, 1, -4 * MS, NULL, 0);
 	add_leaf(profile, "f", -2 * MS);
 	expect(profile, report_tree, &(struct report_options){.min_percent = 1},
-	       "Type: cpu\n"
-	       "Total samples = 10ms\n"
+	       "cpu 10ms\n"
 	       "   cum%        cum       flat\n"
 	       " 20.00%       -2ms          0  all\n"
 	       "     0%          0          0  ├─ caller\n"
@@ -236,15 +308,13 @@ static void number_of_lines_is_limited(void **state)
 	add_leaf(profile, "f", 2 * MS);
 	add_leaf(profile, "g", 1 * MS);
 	expect(profile, report_tree, &two,
-	       "Type: cpu\n"
-	       "Total samples = 3ms\n"
+	       "cpu 3ms\n"
 	       "   cum%        cum       flat\n"
 	       "   100%        3ms          0  all\n"
 	       " 66.67%        2ms        2ms  ├─ f\n"
 	       "(only the first 2 lines)\n");
 	expect(profile, report_tree, &three,
-	       "Type: cpu\n"
-	       "Total samples = 3ms\n"
+	       "cpu 3ms\n"
 	       "   cum%        cum       flat\n"
 	       "   100%        3ms          0  all\n"
 	       " 66.67%        2ms        2ms  ├─ f\n"
@@ -270,8 +340,7 @@ static void hidden_calls_leave_no_branch(void **state)
 	example_add(profile, (uint32_t[]){c, d}, 2, 1, 14 * MS, NULL, 0);
 	example_add(profile, (uint32_t[]){a, c}, 2, 1, 11 * MS, NULL, 0);
 	expect(profile, report_tree, &ten,
-	       "Type: cpu\n"
-	       "Total samples = 100ms\n"
+	       "cpu 100ms\n"
 	       "   cum%        cum       flat\n"
 	       "   100%      100ms          0  all\n"
 	       " 60.00%       60ms          0  ├─ a\n"
@@ -290,7 +359,10 @@ static void hidden_calls_leave_no_branch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(head_has_comments_time_and_duration),
+		cmocka_unit_test(head_is_one_line),
+		cmocka_unit_test(losses_come_last),
+		cmocka_unit_test(names_fit_a_terminal),
+		cmocka_unit_test(percentages_have_colors),
 		cmocka_unit_test(head_leaves_out_what_is_unknown),
 		cmocka_unit_test(number_of_functions_is_limited),
 		cmocka_unit_test(functions_have_the_unit_of_the_smallest_value),
