@@ -179,6 +179,14 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "' -5' is not a number" report -n ' -5' a
 	refuses "'101' is not a percentage" report --min-percent 101 a
 	refuses "'nan' is not a percentage" report --min-percent nan a
+	refuses "--percent-limit: '101' is not a percentage" report --percent-limit 101 a
+	refuses "--sort: 'comm,,sym' is not a list" report --sort comm,,sym a
+	refuses "--sort: '' is not a list" report --sort '' a
+	refuses "--sort: 'a,b,c,d,e,f,g,h,i' is not a list of 1 to 8 keys" report --sort a,b,c,d,e,f,g,h,i a
+	for command in report flamegraph; do
+		refuses "'a(' is not a regular expression: " "$command" --focus 'a(' a
+		refuses "'*[' is not a regular expression: " "$command" --hide '*[' a
+	done
 	refuses "'1?' is not a percentage" report --min-percent $'1\n' a
 	refuses "-o: its value is missing" flamegraph -o
 	for command in report flamegraph; do

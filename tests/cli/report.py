@@ -92,6 +92,38 @@ def trees_are_ascii_without_utf8():
     check("|- " in output and output.isascii(), output)
 
 
+def rows(*arguments):
+    """{name: (flat, cum)} of the table."""
+    table = in_pipe(["report", *arguments]).splitlines()[2:]
+    return {line.split(None, 5)[5]: (line.split()[0], line.split()[3]) for line in table}
+
+
+def samples_are_chosen_as_in_pprof():
+    check(rows("--focus", "inner") == {"inner": ("20ms", "20ms"), "main": ("0", "20ms")}, rows("--focus", "inner"))
+    check(rows("--ignore", "inn|none") == {LONG: ("40ms", "40ms"), "main": ("0", "40ms")}, rows("--ignore", "inn|none"))
+    # The time of hidden frames is their caller's; a sample that has lost all frames is left out.
+    check(rows("--hide", "std::") == {"main": ("40ms", "60ms"), "inner": ("20ms", "20ms")}, rows("--hide", "std::"))
+    check(rows("--show", "^inner$") == {"inner": ("20ms", "20ms")}, rows("--show", "^inner$"))
+    check(rows("--focus", "main", "--ignore", "main") == {}, rows("--focus", "main", "--ignore", "main"))
+    check(in_pipe(["report", "--folded", "--focus", "inner"]) == "main;inner 20000000\n", "folded")
+    svg = in_pipe(["flamegraph", "--hide", "std::", "-o", "-"])
+    check("inner" in svg and "map" not in svg.split('id="data"')[1].split("</script>")[0], "flame graph")
+
+
+def rows_are_those_of_keys():
+    check(rows("--sort", "comm") == {"app": ("60ms", "60ms")}, rows("--sort", "comm"))
+    check(rows("--sort", "pid,none") == {"4711             -": ("60ms", "60ms")}, rows("--sort", "pid,none"))
+    found = rows("--sort", "comm,sym")
+    check(found == {"app              " + name: value for name, value in rows().items()}, found)
+    check(rows("--sort", "dso") == {"-": ("60ms", "60ms")}, rows("--sort", "dso"))
+    check(rows("--sort", "service") == {"app": ("60ms", "60ms")}, rows("--sort", "service"))
+
+
+def rows_have_a_limit():
+    check(set(rows("--percent-limit", "50")) == {LONG, "main"}, rows("--percent-limit", "50"))
+    check(set(rows("--percent-limit", "100")) == {"main"}, rows("--percent-limit", "100"))
+
+
 def files_are_added_up():
     single, double = in_pipe(["report"]), in_pipe(["report", "stackbeat.pb.gz", "stackbeat.pb.gz"])
     check(single.splitlines()[0].split()[1] == "60ms", single)
@@ -112,7 +144,8 @@ def main():
         os.chdir(directory)
         Path("stackbeat.pb.gz").write_bytes(PROFILE)
         for test in (names_fit_the_terminal, pipes_have_whole_names, terminals_have_colors, pager_shows_the_text,
-                     trees_are_ascii_without_utf8, files_are_added_up, symbolize_without_symbols_changes_nothing):
+                     trees_are_ascii_without_utf8, files_are_added_up, samples_are_chosen_as_in_pprof,
+                     rows_are_those_of_keys, rows_have_a_limit, symbolize_without_symbols_changes_nothing):
             name = test.__name__.replace("_", " ")
             try:
                 test()

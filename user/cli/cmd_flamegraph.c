@@ -28,6 +28,7 @@ static const struct cli_option options[] = {
 	GROUP_OPTION("divide the root by a label of the samples, such as comm or container; none: do "
 		     "not divide (default: comm if FILE and BASE have it)"),
 	DIFF_OPTIONS,
+	FILTER_OPTIONS,
 	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
 	HELP_OPTION,
 };

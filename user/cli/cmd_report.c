@@ -22,6 +22,8 @@ enum {
 	OPTION_SPEEDSCOPE,
 	OPTION_MIN_PERCENT,
 	OPTION_RAW_VALUES,
+	OPTION_SORT,
+	OPTION_PERCENT_LIMIT,
 };
 
 /* clang-format off */
@@ -35,9 +37,15 @@ static const struct cli_option options[] = {
 	SAMPLE_TYPE_OPTION,
 	{OPTION_MIN_PERCENT, "min-percent", "P",
 	 "with --tree: omit calls below P % of the total (default: 0.5)"},
+	{OPTION_PERCENT_LIMIT, "percent-limit", "P",
+	 "as --min-percent, also for --top: omit functions whose cum is below P %"},
+	{OPTION_SORT, "sort", "KEY[,...]",
+	 "print rows by dso, sym, line, service, comm, pid, tid, cpu or any other label instead of by "
+	 "function"},
 	GROUP_OPTION("with --tree: divide the root by a label of the samples, such as comm or "
 		     "container"),
 	DIFF_OPTIONS,
+	FILTER_OPTIONS,
 	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
 	{'v', "verbose", NULL, "print all comments of FILE, not only what it lacks"},
 	{OPTION_RAW_VALUES, "raw-values", NULL,
@@ -66,16 +74,17 @@ struct arguments {
 	bool rows_given;
 };
 
-static int parse_min_percent(const char *text, double *min_percent, struct error *error)
+static int parse_percentage(const char *text, const char *option, double *percentage,
+			    struct error *error)
 {
 	double percent;
 	char *end;
 
 	percent = strtod(text, &end);
 	if (end == text || *end || !(percent >= 0 && percent <= 100))
-		return error_set(error, EINVAL,
-				 "--min-percent: '%s' is not a percentage from 0 to 100", text);
-	*min_percent = percent;
+		return error_set(error, EINVAL, "%s: '%s' is not a percentage from 0 to 100",
+				 option, text);
+	*percentage = percent;
 	return 0;
 }
 
@@ -85,7 +94,17 @@ static int parse_report_option(int id, char *value, void *arg, struct error *err
 
 	switch (id) {
 	case OPTION_MIN_PERCENT:
-		return parse_min_percent(value, &arguments->report.min_percent, error);
+		return parse_percentage(value, "--min-percent", &arguments->report.min_percent,
+					error);
+	case OPTION_PERCENT_LIMIT:
+		if (parse_percentage(value, "--percent-limit", &arguments->report.min_percent,
+				     error))
+			return -EINVAL;
+		arguments->report.limits_top = true;
+		return 0;
+	case OPTION_SORT:
+		arguments->view.sort = value;
+		return 0;
 	case OPTION_RAW_VALUES:
 		arguments->report.raw_values = true;
 		return 0;

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "report/call_tree.h"
+#include "report/profile_view.h"
 #include "symbolize/go_runtime.h"
 
 #define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
@@ -729,11 +731,88 @@ int options_pid(int argc, char **argv, int first, uint32_t *pid, struct error *e
 	return *pid ? 0 : parse_number(argv[first], "a process ID", 1, INT32_MAX, pid, error);
 }
 
+/* Sets the keys of a view to the words of --sort, which are in `words`; both may be NULL. */
+static int split_keys(const struct view_options *options, char *words, struct profile_view *view,
+		      struct error *error)
+{
+	const char *text = options->sort;
+	size_t count = 0, length;
+
+	for (; text; text = text[length] ? text + length + 1 : NULL) {
+		length = strcspn(text, ",");
+		if (!length || count == SORT_KEYS_MAX)
+			return error_set(error, EINVAL,
+					 "--sort: '%s' is not a list of 1 to %u keys",
+					 options->sort, SORT_KEYS_MAX);
+		if (view) {
+			memcpy(words, text, length);
+			words[length] = '\0';
+			view->keys[count] = words;
+			words += length + 1;
+			view->key_count = count + 1;
+		}
+		count++;
+	}
+	return 0;
+}
+
+/* Replaces a profile by what the options show of it. Returns 0 or -ENOMEM. */
+static int choose_view(const struct view_options *options, struct profile **profile)
+{
+	regex_t regexes[VIEW_PATTERNS];
+	const regex_t *compiled[VIEW_PATTERNS] = {NULL};
+	struct profile_view view = {.lines = options->lines};
+	char *words = options->sort ? strdup(options->sort) : NULL;
+	struct profile *shown = NULL;
+	int err = options->sort && !words ? -ENOMEM : 0;
+
+	for (size_t i = 0; i < VIEW_PATTERNS && !err; i++) {
+		if (!options->patterns[i])
+			continue;
+		err = regcomp(&regexes[i], options->patterns[i], REG_EXTENDED | REG_NOSUB) ? -ENOMEM
+											   : 0;
+		if (!err)
+			compiled[i] = &regexes[i];
+	}
+	view.focus = compiled[VIEW_FOCUS];
+	view.ignore = compiled[VIEW_IGNORE];
+	view.hide = compiled[VIEW_HIDE];
+	view.show = compiled[VIEW_SHOW];
+	if (!err && words)
+		split_keys(options, words, &view, NULL);
+	if (!err && !profile_view_is_whole(&view))
+		err = profile_view_make(*profile, &view, &shown);
+	if (shown) {
+		profile_free(*profile);
+		*profile = shown;
+	}
+	for (size_t i = 0; i < VIEW_PATTERNS; i++) {
+		if (compiled[i])
+			regfree(&regexes[i]);
+	}
+	free(words);
+	return err;
+}
+
 struct view_parser {
 	struct view_options *view;
 	option_fn *fn; /* for other options */
 	void *arg;
 };
+
+static int check_pattern(const char *pattern, struct error *error)
+{
+	char reason[128];
+	regex_t regex;
+	int err = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
+
+	if (!err) {
+		regfree(&regex);
+		return 0;
+	}
+	regerror(err, &regex, reason, sizeof(reason));
+	return error_set(error, EINVAL, "'%s' is not a regular expression: %s", pattern, reason);
+}
 
 static int parse_view_option(int id, char *value, void *arg, struct error *error)
 {
@@ -755,6 +834,15 @@ static int parse_view_option(int id, char *value, void *arg, struct error *error
 	case VIEW_GO_HIDE_RUNTIME:
 		parser->view->hides_go_runtime = true;
 		return 0;
+	case VIEW_LINES:
+		parser->view->lines = true;
+		return 0;
+	case VIEW_PATTERN + VIEW_FOCUS:
+	case VIEW_PATTERN + VIEW_IGNORE:
+	case VIEW_PATTERN + VIEW_HIDE:
+	case VIEW_PATTERN + VIEW_SHOW:
+		parser->view->patterns[id - VIEW_PATTERN] = value;
+		return check_pattern(value, error);
 	case 'h':
 		parser->view->help = true;
 		return 0;
@@ -782,6 +870,9 @@ int view_options_parse(int argc, char **argv, const struct cli_option *options, 
 		inputs += !strcmp(view->files[i], "-");
 	if (inputs > 1)
 		return error_set(error, EINVAL, "only one of the files can be standard input");
+	err = split_keys(view, NULL, NULL, error);
+	if (err)
+		return err;
 	if (view->absolute && !view->base)
 		return error_set(error, EINVAL, "--absolute needs --diff");
 	if (view->base && !strcmp(view->base, "-") && inputs)
@@ -832,7 +923,11 @@ static int read_view(const struct view_options *view, char *const *files, int co
 		*profile = NULL;
 		return err;
 	}
-	if (!view->hides_go_runtime || !go_runtime_hide(*profile))
+	if (view->hides_go_runtime && go_runtime_hide(*profile))
+		err = -ENOMEM;
+	if (!err)
+		err = choose_view(view, profile);
+	if (!err)
 		return 0;
 	profile_free(*profile);
 	*profile = NULL;

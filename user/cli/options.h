@@ -132,6 +132,9 @@ int options_file(int argc, char **argv, int first, const char **file, struct err
  */
 int options_pid(int argc, char **argv, int first, uint32_t *pid, struct error *error);
 
+/* Regular expressions of struct profile_view. */
+enum view_pattern { VIEW_FOCUS, VIEW_IGNORE, VIEW_HIDE, VIEW_SHOW, VIEW_PATTERNS };
+
 /* The common part of the subcommands that show a pprof file. */
 struct view_options {
 	const char *file; /* the first of the files */
@@ -140,6 +143,9 @@ struct view_options {
 	const char *sample_type, *group; /* NULL: not given */
 	char *base; /* file to compare with; NULL: none */
 	bool absolute; /* with `base`: do not scale to its total */
+	const char *patterns[VIEW_PATTERNS]; /* regular expressions; NULL: none */
+	bool lines; /* names with source lines */
+	const char *sort; /* keys, with commas; NULL: functions */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	bool help;
 };
@@ -151,6 +157,8 @@ enum {
 	VIEW_DIFF,
 	VIEW_ABSOLUTE,
 	VIEW_GO_HIDE_RUNTIME,
+	VIEW_LINES,
+	VIEW_PATTERN, /* and those of enum view_pattern behind it */
 };
 
 /* clang-format off */
@@ -160,6 +168,14 @@ enum {
 #define GO_HIDE_RUNTIME_OPTION(id)                                                                 \
 	{id, "go-hide-runtime", NULL,                                                              \
 	 "leave out the functions of Go's runtime at the leaf end: their time is the caller's"}
+#define FILTER_OPTIONS                                                                             \
+	{VIEW_PATTERN + VIEW_FOCUS, "focus", "REGEX",                                              \
+	 "show only samples with a frame whose function, source file or file matches"},            \
+	{VIEW_PATTERN + VIEW_IGNORE, "ignore", "REGEX", "leave out samples with such a frame"},    \
+	{VIEW_PATTERN + VIEW_HIDE, "hide", "REGEX",                                                \
+	 "leave out such frames: their time is the caller's"},                                     \
+	{VIEW_PATTERN + VIEW_SHOW, "show", "REGEX", "show only such frames"},                      \
+	{VIEW_LINES, "lines", NULL, "divide functions by source lines"}
 #define GROUP_OPTION(help) {VIEW_GROUP, "group", "LABEL", help}
 #define DIFF_OPTIONS                                                                               \
 	{VIEW_DIFF, "diff", "BASE", "show how FILE differs from the pprof file BASE, as shares of "    \
@@ -169,9 +185,9 @@ enum {
 /* clang-format on */
 
 /*
- * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION, GROUP_OPTION, DIFF_OPTIONS and
- * GO_HIDE_RUNTIME_OPTION, which are stored in `view`, and files, by default OUTPUT_DEFAULT; `fn`
- * handles the other options.
+ * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION, GROUP_OPTION, DIFF_OPTIONS,
+ * FILTER_OPTIONS and GO_HIDE_RUNTIME_OPTION, which are stored in `view`, and files, by default
+ * OUTPUT_DEFAULT; `fn` handles the other options.
  */
 int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
 		       void *arg, struct view_options *view, struct error *error);

@@ -215,6 +215,22 @@ static int print_functions(const struct report *report, const struct calltree_fu
 	return err;
 }
 
+/* Leaves out functions with a cum below the limit. Returns the number of the others. */
+static size_t limit_functions(const struct report *report, struct calltree_function *functions,
+			      size_t count)
+{
+	const struct calltree *tree = report->tree;
+	const double total = (double)(tree->base_total ? tree->base_total : tree->total);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if ((double)magnitude(cum_value(&functions[i])) * 100 >=
+		    report->options->min_percent * total)
+			functions[kept++] = functions[i];
+	}
+	return kept;
+}
+
 static int print_top(struct report *report, struct error *error)
 {
 	struct calltree_function *functions;
@@ -224,8 +240,8 @@ static int print_top(struct report *report, struct error *error)
 	functions = calltree_functions(report->tree, &count);
 	if (!functions)
 		return error_errno(error, ENOMEM, "the report");
-	shown = count;
-	if (report->options->rows && report->options->rows < count)
+	shown = report->options->limits_top ? limit_functions(report, functions, count) : count;
+	if (report->options->rows && report->options->rows < shown)
 		shown = report->options->rows;
 	report->unit = functions_unit(report, functions, shown);
 	print_head(report, shown, count);
@@ -394,7 +410,8 @@ static int write_report(const struct profile *profile, const struct report_optio
 	report.tree = tree;
 	err = print(&report, error);
 	calltree_free(tree);
-	if (!err)
+	/* Programs read rows. */
+	if (!err && (!options->raw_values || options->verbose))
 		profile_notes_print(profile, options->verbose, out);
 	return err;
 }

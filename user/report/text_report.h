@@ -18,6 +18,7 @@ struct report_options {
 	const char *group; /* of the tree: label that divides the root; NULL: none */
 	size_t rows; /* maximum number; 0: all */
 	double min_percent; /* of the tree: calls below this part of the total are omitted */
+	bool limits_top; /* min_percent is for functions, too: their cum */
 	bool raw_values; /* integers in the unit of the profile, for programs */
 	bool verbose; /* all comments of the profile, not only what it lacks */
 	bool ascii; /* branches of the tree and ellipses without UTF-8 */

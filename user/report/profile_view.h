@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A profile as someone wants to see it: chosen samples and frames, and other names of frames. */
+#ifndef STACKBEAT_REPORT_PROFILE_VIEW_H
+#define STACKBEAT_REPORT_PROFILE_VIEW_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/error.h"
+
+struct profile;
+
+#define SORT_KEYS_MAX 8u
+
+/* All zero: the profile as it is. */
+struct profile_view {
+	/*
+	 * As the options of pprof: each is compared with the names, source files and files of
+	 * frames. NULL: none.
+	 */
+	const regex_t *focus; /* only samples with such a frame */
+	const regex_t *ignore; /* no sample with such a frame */
+	const regex_t *hide; /* without these frames */
+	const regex_t *show; /* only these frames */
+	bool lines; /* names with source file and line */
+	/*
+	 * What names are made of: "comm", "dso", "sym", "line", "service" or the key of a label. If
+	 * none is of frames, samples have one frame.
+	 */
+	const char *keys[SORT_KEYS_MAX];
+	size_t key_count;
+};
+
+/* Returns whether a view is that of the profile as it is. */
+bool profile_view_is_whole(const struct profile_view *view);
+
+/*
+ * Sets *shown to a new profile with what a view shows. Samples that have lost all frames are left
+ * out, as in pprof. Returns 0 or -ENOMEM.
+ */
+int profile_view_make(const struct profile *profile, const struct profile_view *view,
+		      struct profile **shown);
+
+#endif
