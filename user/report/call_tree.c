@@ -10,6 +10,7 @@
 
 #include "lib/array.h"
 #include "lib/hash.h"
+#include "pprof/labels.h"
 #include "report/frame_name.h"
 
 struct frame {
@@ -270,13 +271,43 @@ static void add_value(struct builder *builder, uint32_t node, int64_t value)
 	*total = add_saturated(*total, magnitude(value));
 }
 
-static uint32_t find_group(struct builder *builder, uint32_t label_set, const char *group)
+/*
+ * The node of the truncated stacks with the cause in a label set, below `node`; `node` if they are
+ * complete. What is outermost in a truncated stack was called, unlike what starts threads.
+ */
+static uint32_t descend_to_truncated(struct builder *builder, uint32_t label_set, uint32_t node)
 {
-	uint32_t *known = &builder->groups[label_set], node;
+	const struct profile *profile = builder->profile;
+	const uint32_t *labels = profile_set_labels(profile, label_set);
+	struct frame frame = {HASH_NONE, FRAME_GROUP, false};
+	char *name;
 
-	if (!group || *known)
-		return *known ? *known - 1 : 0;
-	node = descend_to_group(builder, label_set, group);
+	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
+
+		if (!label->text || strcmp(profile_text(profile, label->key), LABEL_TRUNCATED_KEY))
+			continue;
+		if (asprintf(&name, "[truncated: %s]", profile_text(profile, label->text)) < 0)
+			return CALLTREE_NONE;
+		frame.name = intern(builder, name);
+		free(name);
+		return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, node, frame);
+	}
+	return node;
+}
+
+/* Returns the node that the stacks with a label set are below, or CALLTREE_NONE. */
+static uint32_t find_group(struct builder *builder, uint32_t label_set,
+			   const struct calltree_options *options)
+{
+	uint32_t *known = &builder->groups[label_set], node = 0;
+
+	if (*known)
+		return *known - 1;
+	if (options->group)
+		node = descend_to_group(builder, label_set, options->group);
+	if (options->marks_truncated && node != CALLTREE_NONE)
+		node = descend_to_truncated(builder, label_set, node);
 	if (node != CALLTREE_NONE)
 		*known = node + 1;
 	return node;
@@ -299,10 +330,10 @@ static uint32_t descend_stack(struct builder *builder, uint32_t stack, uint32_t 
 }
 
 static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
-		      const char *group)
+		      const struct calltree_options *options)
 {
 	struct known_leaf *known = &builder->leaves[sample->stack];
-	uint32_t group_node = find_group(builder, sample->label_set, group), leaf;
+	uint32_t group_node = find_group(builder, sample->label_set, options), leaf;
 
 	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
@@ -349,7 +380,7 @@ static int add_samples(struct builder *builder, const struct calltree_options *o
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		int64_t value = value_of(builder, options, i);
 
-		if (value && add_sample(builder, &profile->samples.items[i], value, options->group))
+		if (value && add_sample(builder, &profile->samples.items[i], value, options))
 			return -ENOMEM;
 	}
 	return 0;

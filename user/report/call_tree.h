@@ -15,7 +15,7 @@
 
 enum frame_kind {
 	FRAME_ROOT, /* all samples */
-	FRAME_GROUP, /* all samples with one value of a label */
+	FRAME_GROUP, /* all samples with one value of a label, or truncated stacks */
 	FRAME_USER,
 	FRAME_KERNEL,
 	FRAME_UNRESOLVED, /* without a function: the name is a mapping and an address */
@@ -50,6 +50,7 @@ struct calltree {
 struct calltree_options {
 	size_t sample_type; /* index of the value to sum up */
 	const char *group; /* label whose values are the nodes below the root; NULL: none */
+	bool marks_truncated; /* truncated stacks are below a node with the cause */
 	bool only_positive; /* ignore samples with values below 0, as in differences of profiles */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	size_t base_type; /* index of the value of the base */

@@ -607,6 +607,7 @@ int flamegraph_write(const struct profile *profile, const struct flamegraph_opti
 {
 	struct calltree_options tree_options = {
 		.group = options->group,
+		.marks_truncated = true,
 		.only_positive = true,
 		.base = options->base,
 		.absolute = options->absolute,

@@ -430,6 +430,7 @@ int report_tree(const struct profile *profile, const struct report_options *opti
 {
 	struct calltree_options tree = {
 		.group = options->group,
+		.marks_truncated = true,
 		.base = options->base,
 		.absolute = options->absolute,
 	};

@@ -124,6 +124,31 @@ static void names_fit_a_terminal(void **state)
 	profile_free(profile);
 }
 
+/* What is outermost in a truncated stack is no entry point of a thread. */
+static void truncated_stacks_are_apart(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint32_t start = example_location(profile, 0, 1, NULL, "_start");
+	uint32_t f = example_location(profile, 0, 2, NULL, "f"), label;
+
+	(void)state;
+	label = profile_label(profile,
+			      &(struct profile_label){.key = profile_string(profile, "truncated"),
+						      .text = profile_string(profile, "exec")});
+	example_add(profile, (uint32_t[]){f, start}, 2, 1, 6 * MS, NULL, 0);
+	profile_add(profile, profile_stack(profile, &f, 1), profile_label_set(profile, &label, 1),
+		    (int64_t[]){1, 2 * MS});
+	expect(profile, report_tree, &all,
+	       "cpu 8ms\n"
+	       "   cum%        cum       flat\n"
+	       "   100%        8ms          0  all\n"
+	       " 75.00%        6ms          0  ├─ _start\n"
+	       " 75.00%        6ms        6ms  │  f\n"
+	       " 25.00%        2ms          0  └─ [truncated: exec]\n"
+	       " 25.00%        2ms        2ms     f\n");
+	profile_free(profile);
+}
+
 /* As in perf: from 5 % on red, from 0.5 % on green. */
 static void percentages_have_colors(void **state)
 {
@@ -363,6 +388,7 @@ int main(void)
 		cmocka_unit_test(losses_come_last),
 		cmocka_unit_test(names_fit_a_terminal),
 		cmocka_unit_test(percentages_have_colors),
+		cmocka_unit_test(truncated_stacks_are_apart),
 		cmocka_unit_test(head_leaves_out_what_is_unknown),
 		cmocka_unit_test(number_of_functions_is_limited),
 		cmocka_unit_test(functions_have_the_unit_of_the_smallest_value),
