@@ -17,8 +17,8 @@ PACKAGES := json-c libarchive libnl-genl-3.0 libkmod libprotobuf-c libdw libelf 
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -iquote user -I$(B)/proto
-# libiberty has no pkg-config file.
-LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
+# libiberty has no pkg-config file. libarchive is loaded on demand (user/symbolize/libarchive.h).
+LIBS = $(shell pkg-config --libs $(filter-out libarchive,$(PACKAGES))) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
 # For unit tests and fuzzers: lib/invariant.h.

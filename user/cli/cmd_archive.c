@@ -14,6 +14,7 @@
 #include "pprof/profile.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/libarchive.h"
 
 #define SUFFIX ".archive.tar.zst"
 
@@ -174,9 +175,10 @@ int cmd_archive(int argc, char **argv)
 		default_name = default_output(arguments.input);
 		arguments.output = default_name;
 	}
-	err = arguments.output
-		      ? reader_sandbox_start(&sandbox, &arguments.sandbox_options, false, &error)
-		      : error_errno(&error, ENOMEM, "can't make the archive's name");
+	err = arguments.output ? libarchive_load(&error)
+			       : error_errno(&error, ENOMEM, "can't make the archive's name");
+	if (!err)
+		err = reader_sandbox_start(&sandbox, &arguments.sandbox_options, false, &error);
 	if (!err)
 		err = write_archive(&arguments, &sandbox, arguments.output, &error);
 	reader_sandbox_stop(&sandbox);

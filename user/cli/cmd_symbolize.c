@@ -25,6 +25,7 @@
 #include "symbolize/find_binary.h"
 #include "symbolize/go_creators.h"
 #include "symbolize/go_runtime.h"
+#include "symbolize/libarchive.h"
 #include "symbolize/normalize.h"
 #include "symbolize/offline_source.h"
 #include "symbolize/symbolizer.h"
@@ -308,9 +309,15 @@ static int symbolize_and_write(struct symbolize *symbolize, struct profile *prof
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
 	struct profile *profile;
-	int err =
-		reader_sandbox_start(&symbolize->sandbox, &symbolize->sandbox_options, true, error);
+	struct stat st;
+	/* Of an archive, for the workers, which can't load it. */
+	bool is_file =
+		symbolize->binaries && !stat(symbolize->binaries, &st) && !S_ISDIR(st.st_mode);
+	int err = is_file ? libarchive_load(error) : 0;
 
+	if (!err)
+		err = reader_sandbox_start(&symbolize->sandbox, &symbolize->sandbox_options, true,
+					   error);
 	if (err) {
 		reader_sandbox_stop(&symbolize->sandbox);
 		return err;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/optional_library.h"
+
 #define LIBRARY "libdebuginfod.so.1"
 #define URLS_VARIABLE "DEBUGINFOD_URLS"
 
@@ -12,13 +14,21 @@ struct client; /* of the library */
 
 /* Functions of the library, with the types of its header. */
 struct library {
-	void *handle;
 	struct client *(*begin)(void);
 	void (*end)(struct client *client);
 	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
 			      char **path);
 	void (*set_progressfn)(struct client *client,
 			       int (*progress)(struct client *client, long done, long total));
+};
+
+static const struct optional_library debuginfod_library = {
+	.files = {LIBRARY},
+	.names = (const char *const[]){"debuginfod_begin", "debuginfod_end",
+				       "debuginfod_find_debuginfo", "debuginfod_set_progressfn"},
+	.count = 4,
+	.missing = URLS_VARIABLE " is set, but there is no " LIBRARY ": install it",
+	.too_old = LIBRARY " is too old for stackbeat",
 };
 
 struct request {
@@ -34,25 +44,6 @@ int debuginfod_is_enabled(void)
 	const char *urls = getenv(URLS_VARIABLE);
 
 	return urls && *urls;
-}
-
-static int load_library(struct library *library, struct error *error)
-{
-	library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!library->handle)
-		return error_set(error, EOPNOTSUPP, "%s is set, but there is no %s: install it",
-				 URLS_VARIABLE, LIBRARY);
-	library->begin = (__typeof__(library->begin))dlsym(library->handle, "debuginfod_begin");
-	library->end = (__typeof__(library->end))dlsym(library->handle, "debuginfod_end");
-	library->find_debuginfo = (__typeof__(library->find_debuginfo))dlsym(
-		library->handle, "debuginfod_find_debuginfo");
-	library->set_progressfn = (__typeof__(library->set_progressfn))dlsym(
-		library->handle, "debuginfod_set_progressfn");
-	if (library->begin && library->end && library->find_debuginfo && library->set_progressfn)
-		return 0;
-	dlclose(library->handle);
-	library->handle = NULL;
-	return error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", LIBRARY);
 }
 
 static int report_progress(struct client *client, long done, long total)
@@ -80,15 +71,15 @@ int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done,
 		     void *arg, char **path, struct error *error)
 {
 	const struct request request = {.progress = progress, .arg = arg};
-	struct library library = {0};
-	int err, fd;
+	struct library library;
+	void *handle = optional_library_load(&debuginfod_library, &library, error);
+	int fd;
 
-	err = load_library(&library, error);
-	if (!library.handle)
-		return err;
+	if (!handle)
+		return -EOPNOTSUPP;
 	current = &request;
 	fd = find_debuginfo(&library, build_id, path, error);
 	current = NULL;
-	dlclose(library.handle);
+	dlclose(handle);
 	return fd;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "lib/optional_library.h"
 #include "lib/regular_file.h"
 #include "lib/utf8.h"
 
@@ -26,11 +27,7 @@
 #define PEM_BYTES_MAX ((size_t)1 << 20)
 #define PATH_OF_FD "/proc/self/fd/%d"
 
-/* Debian has libcurl with two libraries for TLS. */
-static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-
 struct library {
-	void *handle;
 	CURL *(*easy_init)(void);
 	void (*easy_cleanup)(CURL *curl);
 	CURLcode (*easy_setopt)(CURL *curl, CURLoption option, ...);
@@ -41,7 +38,27 @@ struct library {
 	void (*slist_free_all)(struct curl_slist *list);
 };
 
+static const struct optional_library curl_library = {
+	/* Debian has libcurl with two libraries for TLS. */
+	.files = {"libcurl.so.4", "libcurl-gnutls.so.4"},
+	.names =
+		(const char *const[]){
+			"curl_easy_init",
+			"curl_easy_cleanup",
+			"curl_easy_setopt",
+			"curl_easy_perform",
+			"curl_easy_getinfo",
+			"curl_easy_strerror",
+			"curl_slist_append",
+			"curl_slist_free_all",
+		},
+	.count = 8,
+	.missing = "there is no libcurl.so.4: install Debian's package libcurl4",
+	.too_old = "libcurl.so.4 is too old for stackbeat",
+};
+
 struct http_client {
+	void *handle; /* of the library */
 	struct library library;
 	struct http_options options;
 	CURL *curl;
@@ -54,39 +71,6 @@ struct http_client {
 	bool is_reply_cut; /* it goes on */
 	unsigned int retry_after_s; /* of the last answer; 0: none */
 };
-
-static int load_library(struct library *library, struct error *error)
-{
-	const struct {
-		const char *name;
-		void **function;
-	} functions[] = {
-		{"curl_easy_init", (void **)&library->easy_init},
-		{"curl_easy_cleanup", (void **)&library->easy_cleanup},
-		{"curl_easy_setopt", (void **)&library->easy_setopt},
-		{"curl_easy_perform", (void **)&library->easy_perform},
-		{"curl_easy_getinfo", (void **)&library->easy_getinfo},
-		{"curl_easy_strerror", (void **)&library->easy_strerror},
-		{"curl_slist_append", (void **)&library->slist_append},
-		{"curl_slist_free_all", (void **)&library->slist_free_all},
-	};
-
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !library->handle; i++)
-		library->handle = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-	if (!library->handle) {
-		error_set(error, EOPNOTSUPP, "there is no %s: install Debian's package libcurl4",
-			  libraries[0]);
-		return -EOPNOTSUPP;
-	}
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		*functions[i].function = dlsym(library->handle, functions[i].name);
-		if (!*functions[i].function) {
-			error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", libraries[0]);
-			return -EOPNOTSUPP;
-		}
-	}
-	return 0;
-}
 
 bool http_is_local(const char *url)
 {
@@ -368,7 +352,7 @@ static int set_up(struct http_client *client, struct error *error)
 		code |= library->easy_setopt(curl, CURLOPT_CAINFO, client->options.ca_file);
 	if (client->certificate >= 0)
 		code |= set_certificate(client);
-	return code ? error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", libraries[0]) : 0;
+	return code ? error_set(error, EOPNOTSUPP, "%s", curl_library.too_old) : 0;
 }
 
 struct http_client *http_client_new(const struct http_options *options, struct error *error)
@@ -385,8 +369,10 @@ struct http_client *http_client_new(const struct http_options *options, struct e
 	}
 	client->options = *options;
 	err = copy_pems(client, error);
-	if (!err)
-		err = load_library(&client->library, error);
+	if (!err) {
+		client->handle = optional_library_load(&curl_library, &client->library, error);
+		err = client->handle ? 0 : -EOPNOTSUPP;
+	}
 	if (!err)
 		err = add_headers(client, error);
 	if (!err)
@@ -405,8 +391,8 @@ void http_client_free(struct http_client *client)
 		client->library.slist_free_all(client->headers);
 	if (client->curl)
 		client->library.easy_cleanup(client->curl);
-	if (client->library.handle)
-		dlclose(client->library.handle);
+	if (client->handle)
+		dlclose(client->handle);
 	if (client->certificate >= 0)
 		close(client->certificate);
 	if (client->key >= 0)

@@ -3,63 +3,50 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
 
 #include "lib/error.h"
+#include "lib/optional_library.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
 #define PACKAGE "libmicrohttpd12" /* of Debian; libmicrohttpd12t64 from version 13 on */
 #define TLS_LIBRARY "libgnutls.so.30"
+#define MICROHTTPD_NAME(name) "MHD_" #name,
+#define GNUTLS_NAME(name) "gnutls_" #name,
 
 struct microhttpd mhd;
 struct gnutls gnutls;
 
-static bool find_functions(void *library)
-{
-	bool found = true;
-
-#define FIND(name)                                                                                 \
-	mhd.name = (__typeof__(mhd.name))dlsym(library, "MHD_" #name);                             \
-	found = found && mhd.name;
-	MICROHTTPD_FUNCTIONS(FIND)
-#undef FIND
-	return found;
-}
-
 int microhttpd_load(struct error *error)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	static const char *const names[] = {MICROHTTPD_FUNCTIONS(MICROHTTPD_NAME)};
+	static const struct optional_library library = {
+		.files = {LIBRARY},
+		.names = names,
+		.count = sizeof(names) / sizeof(names[0]),
+		.missing = "there is no " LIBRARY
+			   ", which serves HTTP: install it (in Debian: package " PACKAGE ")",
+		.too_old = LIBRARY " is too old for stackbeat",
+	};
 
-	if (!library)
-		return error_set(error, EOPNOTSUPP,
-				 "there is no " LIBRARY ", which serves HTTP: install it (in "
-				 "Debian: package " PACKAGE ")");
-	if (find_functions(library))
-		return 0;
-	mhd = (struct microhttpd){0};
-	dlclose(library);
-	return error_set(error, EOPNOTSUPP, LIBRARY " is too old for stackbeat");
+	return optional_library_load(&library, &mhd, error) ? 0 : -EOPNOTSUPP;
 }
 
 int gnutls_load(struct error *error)
 {
-	/* The one that libmicrohttpd has loaded: its sessions are changed. */
-	void *library = dlopen(TLS_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	bool found = library;
+	static const char problem[] = "--tls-client-ca: " LIBRARY " does not use " TLS_LIBRARY
+				      ", which checks certificates, or it is too old";
+	static const char *const names[] = {GNUTLS_FUNCTIONS(GNUTLS_NAME)};
+	static const struct optional_library library = {
+		.files = {TLS_LIBRARY},
+		.names = names,
+		.count = sizeof(names) / sizeof(names[0]),
+		.missing = problem,
+		.too_old = problem,
+		/* The one that libmicrohttpd has loaded: its sessions are changed. */
+		.flags = RTLD_NOLOAD,
+	};
 
-#define FIND(name)                                                                                 \
-	gnutls.name = library ? (__typeof__(gnutls.name))dlsym(library, "gnutls_" #name) : NULL;   \
-	found = found && gnutls.name;
-	GNUTLS_FUNCTIONS(FIND)
-#undef FIND
-	if (found)
-		return 0;
-	gnutls = (struct gnutls){0};
-	if (library)
-		dlclose(library);
-	return error_set(error, EOPNOTSUPP,
-			 "--tls-client-ca: " LIBRARY " does not use " TLS_LIBRARY
-			 ", which checks certificates, or it is too old");
+	return optional_library_load(&library, &gnutls, error) ? 0 : -EOPNOTSUPP;
 }
 
 int mhd_socket_of(struct MHD_Connection *connection)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/archive_unpacker.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "symbolize/libarchive.h"
 
 #define BLOCK_SIZE (64u << 10)
 
@@ -44,12 +44,12 @@ static void send_error(int socket, const char *text)
 /* Accepts regular files with a relative path, as binary_archive_create() writes them. */
 static bool is_own_entry(struct archive_entry *entry)
 {
-	const char *name = archive_entry_pathname(entry), *part = name;
+	const char *name = libarchive.entry_pathname(entry), *part = name;
 
 	if (!name || !*name || *name == '/' || strlen(name) >= PATH_MAX ||
-	    archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
-	    archive_entry_symlink(entry) || !archive_entry_size_is_set(entry) ||
-	    archive_entry_size(entry) < 0)
+	    libarchive.entry_filetype(entry) != AE_IFREG || libarchive.entry_hardlink(entry) ||
+	    libarchive.entry_symlink(entry) || !libarchive.entry_size_is_set(entry) ||
+	    libarchive.entry_size(entry) < 0)
 		return false;
 	for (; part; part = strchr(part, '/')) {
 		part += *part == '/';
@@ -62,12 +62,12 @@ static bool is_own_entry(struct archive_entry *entry)
 /* Returns whether the parent wants the contents; *gone: it has closed the socket. */
 static bool offer_entry(int socket, struct archive_entry *entry, bool *gone)
 {
-	const char *name = archive_entry_pathname(entry);
+	const char *name = libarchive.entry_pathname(entry);
 	const struct unpack_message message = {
 		.type = UNPACK_ENTRY,
-		.number = (uint64_t)archive_entry_size(entry),
-		.seconds = archive_entry_mtime(entry),
-		.nanoseconds = archive_entry_mtime_nsec(entry),
+		.number = (uint64_t)libarchive.entry_size(entry),
+		.seconds = libarchive.entry_mtime(entry),
+		.nanoseconds = libarchive.entry_mtime_nsec(entry),
 	};
 	char reply = 0;
 
@@ -99,7 +99,8 @@ static int send_contents(struct archive *archive, int socket, bool *gone)
 	size_t size;
 	int status;
 
-	while ((status = archive_read_data_block(archive, &bytes, &size, &offset)) == ARCHIVE_OK) {
+	while ((status = libarchive.read_data_block(archive, &bytes, &size, &offset)) ==
+	       ARCHIVE_OK) {
 		if (!send_block(socket, bytes, size, (uint64_t)offset)) {
 			*gone = true;
 			return ARCHIVE_OK;
@@ -115,7 +116,7 @@ static void send_entries(struct archive *archive, int socket)
 	bool gone = false;
 
 	while (status == ARCHIVE_OK && !gone) {
-		status = archive_read_next_header(archive, &entry);
+		status = libarchive.read_next_header(archive, &entry);
 		if (status == ARCHIVE_EOF) {
 			send_message(socket, (struct unpack_message){.type = UNPACK_END}, "", 0);
 			return;
@@ -131,26 +132,27 @@ static void send_entries(struct archive *archive, int socket)
 			status = send_contents(archive, socket, &gone);
 	}
 	if (!gone)
-		send_error(socket, archive_error_string(archive) ? archive_error_string(archive)
-								 : "it can't be unpacked");
+		send_error(socket, libarchive.error_string(archive)
+					   ? libarchive.error_string(archive)
+					   : "it can't be unpacked");
 }
 
 static void unpack_archive(int file, int socket)
 {
-	struct archive *archive = archive_read_new();
+	struct archive *archive = libarchive.read_new();
 
 	if (!archive) {
 		send_error(socket, "out of memory");
 		return;
 	}
-	archive_read_support_filter_zstd(archive);
-	archive_read_support_filter_gzip(archive);
-	archive_read_support_format_tar(archive);
-	if (archive_read_open_fd(archive, file, BLOCK_SIZE) == ARCHIVE_OK)
+	libarchive.read_support_filter_zstd(archive);
+	libarchive.read_support_filter_gzip(archive);
+	libarchive.read_support_format_tar(archive);
+	if (libarchive.read_open_fd(archive, file, BLOCK_SIZE) == ARCHIVE_OK)
 		send_entries(archive, socket);
 	else
 		send_error(socket, "neither a directory nor an archive");
-	archive_read_free(archive);
+	libarchive.read_free(archive);
 }
 
 void run_unpack_worker(const int fds[], size_t count)

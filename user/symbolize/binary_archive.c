@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/binary_archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +16,7 @@
 #include "symbolize/archive_contents.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/libarchive.h"
 
 #define BLOCK_SIZE (64u << 10)
 /* Bytes of a file in /proc or /sys: kallsyms has about 20 MB. */
@@ -55,7 +54,7 @@ static la_ssize_t write_block(struct archive *archive, void *arg, const void *bl
 
 static int archive_failed(struct writer *writer)
 {
-	const char *why = archive_error_string(writer->archive);
+	const char *why = libarchive.error_string(writer->archive);
 
 	if (writer->err)
 		return writer->err;
@@ -72,29 +71,29 @@ static bool has_entry(const struct writer *writer, const char *name)
 static int add_header(struct writer *writer, const char *name, uint64_t size,
 		      const struct timespec *time)
 {
-	struct archive_entry *entry = archive_entry_new();
+	struct archive_entry *entry = libarchive.entry_new();
 	int err = 0;
 
 	if (!entry || string_table_add(&writer->names, name, strlen(name)) == STRING_NONE) {
-		archive_entry_free(entry);
+		libarchive.entry_free(entry);
 		return error_errno(writer->error, ENOMEM, "%s", writer->file.path);
 	}
-	archive_entry_set_pathname(entry, name);
-	archive_entry_set_size(entry, (la_int64_t)size);
-	archive_entry_set_filetype(entry, AE_IFREG);
-	archive_entry_set_perm(entry, 0644);
+	libarchive.entry_set_pathname(entry, name);
+	libarchive.entry_set_size(entry, (la_int64_t)size);
+	libarchive.entry_set_filetype(entry, AE_IFREG);
+	libarchive.entry_set_perm(entry, 0644);
 	if (time)
-		archive_entry_set_mtime(entry, time->tv_sec, time->tv_nsec);
-	if (archive_write_header(writer->archive, entry) != ARCHIVE_OK)
+		libarchive.entry_set_mtime(entry, time->tv_sec, time->tv_nsec);
+	if (libarchive.write_header(writer->archive, entry) != ARCHIVE_OK)
 		err = archive_failed(writer);
-	archive_entry_free(entry);
+	libarchive.entry_free(entry);
 	writer->bytes += size;
 	return err;
 }
 
 static int add_bytes(struct writer *writer, const void *bytes, size_t size)
 {
-	if (archive_write_data(writer->archive, bytes, size) != (la_ssize_t)size)
+	if (libarchive.write_data(writer->archive, bytes, size) != (la_ssize_t)size)
 		return archive_failed(writer);
 	return 0;
 }
@@ -218,13 +217,13 @@ static int add_kernel_file(void *arg, const char *path)
 
 static int open_archive(struct writer *writer)
 {
-	writer->archive = archive_write_new();
+	writer->archive = libarchive.write_new();
 	if (!writer->archive)
 		return error_errno(writer->error, ENOMEM, "%s", writer->file.path);
-	if (archive_write_set_format_pax_restricted(writer->archive) != ARCHIVE_OK ||
-	    archive_write_add_filter_zstd(writer->archive) != ARCHIVE_OK ||
-	    archive_write_set_bytes_in_last_block(writer->archive, 1) != ARCHIVE_OK ||
-	    archive_write_open(writer->archive, writer, NULL, write_block, NULL) != ARCHIVE_OK)
+	if (libarchive.write_set_format_pax_restricted(writer->archive) != ARCHIVE_OK ||
+	    libarchive.write_add_filter_zstd(writer->archive) != ARCHIVE_OK ||
+	    libarchive.write_set_bytes_in_last_block(writer->archive, 1) != ARCHIVE_OK ||
+	    libarchive.write_open(writer->archive, writer, NULL, write_block, NULL) != ARCHIVE_OK)
 		return archive_failed(writer);
 	return 0;
 }
@@ -254,11 +253,11 @@ int binary_archive_create(const struct archive_plan *plan, const struct profile 
 		error_errno(error, ENOMEM, "%s", path);
 	if (!err && !writer.names.count)
 		err = error_set(error, ENOENT, "there is nothing to collect");
-	if (!err && archive_write_close(writer.archive) != ARCHIVE_OK)
+	if (!err && libarchive.write_close(writer.archive) != ARCHIVE_OK)
 		err = archive_failed(&writer);
 	/* Otherwise archive_write_free() would complete a partial archive. */
 	writer.discard = true;
-	archive_write_free(writer.archive);
+	libarchive.write_free(writer.archive);
 	string_table_clear(&writer.names);
 	if (err)
 		atomic_file_discard(&writer.file);

@@ -21,6 +21,7 @@
 #include "steps.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/libarchive.h"
 #include "worker_server.h"
 
 static struct error error;
@@ -561,7 +562,7 @@ static const char *fake_path(const char *path)
 	return path;
 }
 
-/* Replace functions of libc and libarchive. */
+/* Replace functions of libc, and, below, of libarchive. */
 FILE *fopen(const char *path, const char *mode)
 {
 	FILE *(*real)(const char *path, const char *mode);
@@ -593,24 +594,16 @@ ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
 	return real(fd, bytes, size, offset);
 }
 
-int archive_write_header(struct archive *archive, struct archive_entry *entry)
-{
-	int (*real)(struct archive *, struct archive_entry *);
+static struct libarchive real_archive;
 
-	if (is_fake)
-		return ARCHIVE_OK;
-	*(void **)&real = dlsym(RTLD_NEXT, "archive_write_header");
-	return real(archive, entry);
+static int write_header(struct archive *archive, struct archive_entry *entry)
+{
+	return is_fake ? ARCHIVE_OK : real_archive.write_header(archive, entry);
 }
 
-la_ssize_t archive_write_data(struct archive *archive, const void *bytes, size_t size)
+static la_ssize_t write_data(struct archive *archive, const void *bytes, size_t size)
 {
-	la_ssize_t (*real)(struct archive *, const void *, size_t);
-
-	if (is_fake)
-		return (la_ssize_t)size;
-	*(void **)&real = dlsym(RTLD_NEXT, "archive_write_data");
-	return real(archive, bytes, size);
+	return is_fake ? (la_ssize_t)size : real_archive.write_data(archive, bytes, size);
 }
 
 /* Programs may have filled the archive. */
@@ -931,5 +924,10 @@ int main(void)
 		ARCHIVE_TEST(messages_escape_control_characters),
 	};
 
+	if (libarchive_load(NULL))
+		return 1;
+	real_archive = libarchive;
+	libarchive.write_header = write_header;
+	libarchive.write_data = write_data;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
