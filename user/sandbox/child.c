@@ -35,7 +35,8 @@ enum child_rights {
 	RIGHTS_HTTP, /* serve/http_rights.h */
 };
 
-/* clang-format off: tests/lint-processes reads this table. */
+/* tests/lint-processes reads this table. */
+/* clang-format off */
 static const struct child_rules {
 	enum child_rights rights;
 	enum child_outcome outcome;
@@ -47,28 +48,30 @@ static const struct child_rules {
 	bool outlives_parent; /* or it dies with it by other means, after a change of its user */
 	bool can_be_stopped; /* by child_stop() */
 } child_rules[] = {
-	[CHILD_SANDBOX_SERVER] = {RIGHTS_NONE, OUTCOME_SOCKET, .has_namespaces = true,
+	[CHILD_SANDBOX_SERVER] = {RIGHTS_NONE, .outcome = OUTCOME_SOCKET, .has_namespaces = true,
 				  .outlives_parent = true},
-	[CHILD_WORKER] = {RIGHTS_NONE, OUTCOME_SOCKET},
+	[CHILD_WORKER] = {RIGHTS_NONE, .outcome = OUTCOME_SOCKET},
 	/*
 	 * Beside a busy thread of the usual priority, it gets a quarter of the CPU. At the lowest
 	 * priority it would get a hundredth, and a result that others wait for would take seconds.
 	 */
-	[CHILD_TABLE_WORKER] = {RIGHTS_NONE, OUTCOME_SOCKET, .nice = 5},
-	[CHILD_OPENER] = {RIGHTS_OF_PARENT, OUTCOME_SOCKET},
-	[CHILD_DEBUGINFOD_HELPER] = {RIGHTS_NETWORK, OUTCOME_SOCKET, .outlives_parent = true},
-	[CHILD_DOWNLOAD] = {RIGHTS_NETWORK, OUTCOME_SOCKET},
+	[CHILD_TABLE_WORKER] = {RIGHTS_NONE, .outcome = OUTCOME_SOCKET, .nice = 5},
+	[CHILD_OPENER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_SOCKET},
+	[CHILD_DEBUGINFOD_HELPER] = {RIGHTS_NETWORK, .outcome = OUTCOME_SOCKET,
+				    .outlives_parent = true},
+	[CHILD_DOWNLOAD] = {RIGHTS_NETWORK, .outcome = OUTCOME_SOCKET},
 	/* It gets a third of the CPU time of a sampled thread. */
-	[CHILD_FILE_EXPORTER] = {RIGHTS_OF_PARENT, OUTCOME_STATUS, .nicer = 5,
+	[CHILD_FILE_EXPORTER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_STATUS, .nicer = 5,
 				 .outlives_parent = true},
-	[CHILD_SLICE_EXPORTER] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nicer = 5},
-	[CHILD_EXTRA_SESSION] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nicer = 5},
+	[CHILD_SLICE_EXPORTER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_FILE, .nicer = 5},
+	[CHILD_EXTRA_SESSION] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_FILE, .nicer = 5},
 	/* It ends after its parent, when the rest is stored. */
-	[CHILD_HTTP_KEEPER] = {RIGHTS_HTTP, OUTCOME_STATUS, .has_secrets = true,
+	[CHILD_HTTP_KEEPER] = {RIGHTS_HTTP, .outcome = OUTCOME_STATUS, .has_secrets = true,
 			       .outlives_parent = true},
-	[CHILD_HTTP_SERVER] = {RIGHTS_HTTP, OUTCOME_STATUS, .has_secrets = true},
+	[CHILD_HTTP_SERVER] = {RIGHTS_HTTP, .outcome = OUTCOME_STATUS, .has_secrets = true},
 	/* The answer is in memory, which the limit of memory does not count. */
-	[CHILD_JOB] = {RIGHTS_OF_PARENT, OUTCOME_FILE, .nice = 5, .cpu_s = 60, .deadline_s = 120,
+	[CHILD_JOB] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_FILE, .nice = 5, .cpu_s = 60,
+		       .deadline_s = 120,
 		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true,
 		       .can_be_stopped = true},
 };
