@@ -200,11 +200,13 @@ int device_fd(const struct device *device)
 	return device->event;
 }
 
-int session_open(struct session *session, struct error *error)
+int session_open(struct session *session, enum session_source source, struct error *error)
 {
+	(void)source;
 	(void)error;
 	session->device = &fake_device;
 	session->same_pid_ns = true;
+	session->stack_copy = 8 << 10;
 	session->rate = 99;
 	return 0;
 }

@@ -71,6 +71,18 @@ static void print_warning(const char *text, void *arg)
 	fprintf(stderr, "stackbeat: %s\n", text);
 }
 
+/* The module is the rule; of another source, the user should know what it lacks. */
+static void show_source(const struct session *session, void *arg)
+{
+	const struct record *record = arg;
+
+	if (session->is_perf && !record->options.quiet)
+		fprintf(stderr, "stackbeat: source: %s\n", session->source);
+	if (*session->module_problem.text && record->options.verbose)
+		fprintf(stderr, "stackbeat: the module is not used: %s\n",
+			session->module_problem.text);
+}
+
 static void show_progress(const struct recording *recording, const struct sample_totals *totals,
 			  void *arg)
 {
@@ -244,6 +256,7 @@ static int record_session(struct record *record, struct error *error)
 		.command_signals = &record->old_signals,
 		.stop_requested = stop_requested,
 		.drained = record->exporter.interval ? write_if_due : NULL,
+		.configured = show_source,
 		.warning = print_warning,
 		.table = options->verbose ? print_warning : NULL,
 		.progress = record->progress ? show_progress : NULL,

@@ -244,6 +244,7 @@ static int parse_options(int argc, char **argv, struct serve_options *options, s
 	int first, err;
 
 	*options = (struct serve_options){
+		.session.source = SOURCE_MODULE,
 		.session.rate = RATE_DEFAULT,
 		.session.rate_given = true,
 		.session.cpus = "",

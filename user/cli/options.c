@@ -50,6 +50,7 @@ enum {
 	OPTION_STACK_COPY,
 	OPTION_VERIFY,
 	OPTION_CALL_GRAPH,
+	OPTION_SOURCE,
 };
 
 /* clang-format off */
@@ -93,13 +94,17 @@ static const struct cli_option record_options[] = {
 	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
 	{OPTION_MAX_DEPTH, "max-depth", "N",
 	 "maximum number of user frames in a stack, 1 to 1023 (default: 255)"},
+	{OPTION_SOURCE, "source", "SOURCE",
+	 "where samples come from: module, perf (perf_event_open(2), which needs no module), or auto: "
+	 "the module if it can be used, or else perf (default)"},
 	{OPTION_UNWIND, "unwind", "METHOD",
 	 "how to unwind the user part of stacks: tables (made from the call frame information of "
 	 "programs and libraries), fp (frame pointers), or auto: tables if the module supports them "
 	 "(default)"},
 	{OPTION_STACK_COPY, "stack-copy", "SIZE",
 	 "bytes of the stack that the first samples of a program carry, before its unwind tables are "
-	 "made: up to 64K (default: 8K); 0: none"},
+	 "made, and with --source=perf all samples: up to 64K (default: 8K, with --source=perf 32K or "
+	 "less by the rate); 0: none"},
 	CACHE_OPTIONS,
 	{OPTION_VERIFY, "verify", "N",
 	 "unwind one in N user stacks once more, by elfutils and a copy of the stack, and report how "
@@ -412,6 +417,20 @@ static int parse_call_graph(const char *text, enum unwind_method *method, struct
 	return 0;
 }
 
+static int parse_source(const char *text, enum session_source *source, struct error *error)
+{
+	static const char *const names[] = {
+		[SOURCE_AUTO] = "auto", [SOURCE_MODULE] = "module", [SOURCE_PERF] = "perf"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(text, names[i]))
+			continue;
+		*source = (enum session_source)i;
+		return 0;
+	}
+	return error_set(error, EINVAL, "--source: '%s' is not auto, module or perf", text);
+}
+
 static int parse_stack_copy(const char *text, uint32_t *size, struct error *error)
 {
 	uint64_t bytes;
@@ -565,7 +584,10 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case OPTION_VERIFY:
 		return parse_number(value, "--verify", 1, INT32_MAX, &options->session.verify,
 				    error);
+	case OPTION_SOURCE:
+		return parse_source(value, &options->session.source, error);
 	case OPTION_STACK_COPY:
+		options->session.stack_copy_given = true;
 		return parse_stack_copy(value, &options->session.stack_copy, error);
 	case OPTION_RING_SIZE:
 		return parse_ring_size(value, &options->session.ring_size, error);

@@ -116,10 +116,11 @@ static void print_completeness(const struct window *window, const struct recordi
 		truncated, counters_lost(recording->counts));
 	/* Most of a short recording is what begins and ends it, whatever its duration. */
 	if (recording->duration_ns < NS_PER_SECOND)
-		fprintf(out, "%.3f s of CPU time\n", recording_overhead_seconds(recording));
+		fprintf(out, "%.3f s of CPU time", recording_overhead_seconds(recording));
 	else
-		fprintf(out, "%.2f %% of %u CPUs\n", recording_overhead_percent(recording),
+		fprintf(out, "%.2f %% of %u CPUs", recording_overhead_percent(recording),
 			recording->cpus);
+	fputs(recording->kernel_cost_unknown ? ", without the kernel's\n" : "\n", out);
 }
 
 /* A line of at most `columns`: it ends after an entry. */

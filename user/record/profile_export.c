@@ -119,6 +119,8 @@ static void encode_comments(const struct window *window, const struct recording 
 	profile_comment(profile, "command: %s", recording->command_line);
 	if (recording->ended_by)
 		profile_comment(profile, "ended by an error: %s", recording->ended_by);
+	if (recording->source)
+		profile_comment(profile, "source: %s", recording->source);
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 			recording->rate, recording_mean_rate(recording), recording->cpus);
 	profile_comment(profile, "throttled: %" PRIu64 " times",
@@ -149,11 +151,15 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording->counts[STACKBEAT_S_MISSED_TICKS]);
 	comment_counters(profile, recording, COUNTERS_WITHOUT_SAMPLE, "ticks without a sample",
 			 ": ", "");
+	if (recording->kernel_cost_unknown)
+		snprintf(head, sizeof(head), "not measured");
+	else
+		snprintf(head, sizeof(head), "%" PRIu64 " ns",
+			 counters_kernel_overhead_ns(recording->counts));
 	profile_comment(profile,
-			"overhead: %" PRIu64 " ns in the kernel, %" PRIu64
+			"overhead: %s in the kernel, %" PRIu64
 			" ns in the reader, %.3f %% of the machine",
-			counters_kernel_overhead_ns(recording->counts),
-			recording->counts[COUNTER_READER_OVERHEAD_NS],
+			head, recording->counts[COUNTER_READER_OVERHEAD_NS],
 			recording_overhead_percent(recording));
 	encode_cpu_parts(profile, recording->counts);
 }

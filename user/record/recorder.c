@@ -420,7 +420,7 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 		ask_sandbox(recorder);
 		recorder->sandbox_before = recorder->sandbox_cpu;
 	}
-	err = session_open(&recorder->session, error);
+	err = session_open(&recorder->session, config->session->source, error);
 	if (!err)
 		collector_start(&recorder->collector, recorder->session.device,
 				recorder->session.same_pid_ns);
@@ -433,7 +433,7 @@ static int use_tables(struct recorder *recorder, const struct recorder_config *c
 	const struct collector_unwinding unwinding = {
 		.sandbox = config->sandbox,
 		.max_depth = (uint16_t)config->session->max_depth,
-		.copy_size = config->session->stack_copy,
+		.copy_size = recorder->session.stack_copy,
 		.verifies = config->session->verify,
 		.cache = config->cache,
 		.message = config->table,
@@ -473,7 +473,11 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	/* Mapped files are kept open. */
 	raise_file_limit(FILE_LIMIT_MAX);
 	recorder->recording.rate = recorder->session.rate;
+	recorder->recording.source = recorder->session.source;
+	recorder->recording.kernel_cost_unknown = recorder->session.is_perf;
 	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (config->configured)
+		config->configured(&recorder->session, config->arg);
 	return run_session(recorder, config, error);
 }
 

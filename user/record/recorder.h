@@ -49,6 +49,8 @@ struct recorder_config {
 	bool (*stop_requested)(void *arg);
 	/* Called after each drain; it may call the functions below. NULL: never. */
 	void (*drained)(void *arg);
+	/* Called with the session when it is configured; NULL: never. */
+	void (*configured)(const struct session *session, void *arg);
 	/* A problem that doesn't end the recording. */
 	void (*warning)(const char *text, void *arg);
 	/* Gets one line about the unwind table of each file; NULL: nobody does. */

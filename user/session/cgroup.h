@@ -14,4 +14,7 @@ struct error;
  */
 int cgroup_id_of(const char *path, uint64_t *id, struct error *error);
 
+/* Opens the directory of such a group. Returns an fd, or a negative errno value as above. */
+int cgroup_open(const char *path, struct error *error);
+
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A session of /dev/stackbeat and its mapped rings. */
+/*
+ * A session of a source of samples: of /dev/stackbeat with its mapped rings, or what stands for it
+ * (session/device_ops.h).
+ */
 #ifndef STACKBEAT_SESSION_DEVICE_H
 #define STACKBEAT_SESSION_DEVICE_H
 
@@ -14,10 +17,10 @@ struct error;
 struct stackbeat_unwind_table;
 
 /*
- * Opens a session. Returns 0 and sets *device, which the caller closes with device_close() (it
- * accepts NULL); or a negative errno value: -ENOENT when there is no device (the module is not
- * loaded), -EPERM and -EACCES without permission, -EUSERS when too many sessions are open, -EPROTO
- * when the module has another ABI.
+ * Opens a session of the module. Returns 0 and sets *device, which the caller closes with
+ * device_close() (it accepts NULL); or a negative errno value: -ENOENT when there is no device (the
+ * module is not loaded), -EPERM and -EACCES without permission, -EUSERS when too many sessions are
+ * open, -EPROTO when the module has another ABI.
  */
 int device_open(struct device **device, struct error *error);
 void device_close(struct device *device);
@@ -25,7 +28,7 @@ void device_close(struct device *device);
 /* Returns the file descriptor to poll, which the device owns. */
 int device_fd(const struct device *device);
 
-/* Returns the id of the session, for netlink.h. */
+/* Returns the id of a session of the module, for netlink.h. */
 uint32_t device_session(const struct device *device);
 
 /*

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "lib/error.h"
@@ -12,16 +13,32 @@
 #include "session/device.h"
 #include "session/module.h"
 
-int session_open(struct session *session, struct error *error)
+/* Bytes that perf events copy of each stack, unless a size is given; and a limit for that. */
+#define PERF_COPY_MIN (8u << 10)
+#define PERF_COPY_MAX (32u << 10)
+#define PERF_COPY_LIMIT (60u << 10) /* a record has less than 64 KiB */
+#define PERF_COPY_BYTES_PER_SECOND (UINT64_C(8) << 20) /* of a CPU */
+#define PERF_RING_MAX (8u << 20) /* bytes, unless more are asked for */
+
+/* The device; loads the module if it is not there. */
+static int open_device(struct session *session, struct error *error)
 {
-	struct netlink_session *got;
 	int err = device_open(&session->device, error);
 
-	if (err == -ENOENT) {
-		err = module_load(NULL, session->loaded, error);
-		if (!err)
-			err = device_open(&session->device, error);
-	}
+	if (err != -ENOENT)
+		return err;
+	err = module_load(NULL, session->loaded, error);
+	return err ? err : device_open(&session->device, error);
+}
+
+/* *is_absent: there is no module, or not for this user; other errors have remedies of their own. */
+static int open_module(struct session *session, bool *is_absent, struct error *error)
+{
+	struct netlink_session *got;
+	int err = open_device(session, error);
+
+	*is_absent = err && !session->loaded[0] && err != -ENOMEM && err != -EPROTO &&
+		     err != -EBUSY && err != -EUSERS && err != -EMFILE && err != -ENFILE;
 	if (!err)
 		err = netlink_open(&session->control, error);
 	if (err)
@@ -35,6 +52,37 @@ int session_open(struct session *session, struct error *error)
 	session->unwind_tables = !err && got->unwind_tables;
 	session->same_pid_ns = !err && got->owner == (uint32_t)getpid();
 	free(got);
+	return err;
+}
+
+static int open_perf(struct session *session, struct error *error)
+{
+	session->device = perf_device_new();
+	if (!session->device)
+		return error_errno(error, ENOMEM, "can't open a session");
+	session->is_perf = true;
+	session->parts = STACKBEAT_PARTS_ALL;
+	session->unwind_tables = true;
+	session->same_pid_ns = true;
+	return 0;
+}
+
+int session_open(struct session *session, enum session_source source, struct error *error)
+{
+	bool is_absent;
+	int err;
+
+	if (source == SOURCE_PERF)
+		return open_perf(session, error);
+	snprintf(session->source, sizeof(session->source), "kernel module");
+	err = open_module(session, &is_absent, &session->module_problem);
+	if (!err)
+		return 0;
+	if (source == SOURCE_AUTO && is_absent) {
+		session_close(session);
+		return open_perf(session, error);
+	}
+	*error = session->module_problem;
 	return err;
 }
 
@@ -130,6 +178,156 @@ static int explain_gone(const char *option, const char *what, const uint32_t *id
 	return 0;
 }
 
+/* Perf events */
+
+/* Returns the number in a file of /proc/sys/kernel, or `missing`. */
+static long read_sysctl(const char *name, long missing)
+{
+	char path[64];
+	FILE *file;
+	long value;
+
+	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
+	file = fopen(path, "re");
+	if (!file)
+		return missing;
+	if (fscanf(file, "%ld", &value) != 1)
+		value = missing;
+	fclose(file);
+	return value;
+}
+
+static int choose_perf_rate(struct session *session, const struct session_config *config,
+			    struct error *error)
+{
+	const long limit = read_sysctl("perf_event_max_sample_rate", STACKBEAT_RATE_MAX);
+	const uint32_t highest = (uint32_t)MAX(MIN(limit, (long)STACKBEAT_RATE_MAX), 1);
+
+	session->rate = config->rate;
+	if (!session->rate || (!config->rate_given && session->rate > highest))
+		session->rate = highest;
+	if (session->rate > highest)
+		return error_set(error, ERANGE,
+				 "-F %u: perf events are limited to %u: raise "
+				 "kernel.perf_event_max_sample_rate",
+				 session->rate, highest);
+	return 0;
+}
+
+/*
+ * Bytes that are copied of each stack: what a CPU may copy in a second, by the rate. A copy is the
+ * most expensive part of a sample, and a stack that is deeper is cut.
+ */
+static uint32_t choose_copy_size(const struct session *session, const struct session_config *config)
+{
+	uint32_t size = PERF_COPY_MAX;
+
+	if (config->unwind == UNWIND_FRAME_POINTERS || !(session->parts & STACKBEAT_PART_USER))
+		return 0;
+	if (config->stack_copy_given)
+		return MIN(config->stack_copy, PERF_COPY_LIMIT);
+	while (size > PERF_COPY_MIN && (uint64_t)size * session->rate > PERF_COPY_BYTES_PER_SECOND)
+		size /= 2;
+	return size;
+}
+
+/* A ring has room for a second, in which the reader may wait for a CPU. */
+static uint32_t choose_ring_size(const struct session *session, const struct session_config *config)
+{
+	uint32_t size = config->ring_size;
+
+	while (size < PERF_RING_MAX && size < (uint64_t)session->stack_copy * session->rate)
+		size *= 2;
+	return size;
+}
+
+/* Sets the line about the source, and what the module has, but not this one. */
+static void describe_perf(struct session *session)
+{
+	const bool no_kernel =
+		session->perf.events.parts & STACKBEAT_PART_KERNEL && session->restricted;
+	const int length = (int)strcspn(session->module_problem.text, ",;");
+	char stacks[64] = "no user stacks", reason[200] = "";
+
+	if (session->stack_copy)
+		snprintf(stacks, sizeof(stacks), "user stacks by copies of %.4g KiB",
+			 session->stack_copy / 1024.0);
+	else if (session->parts & STACKBEAT_PART_USER)
+		snprintf(stacks, sizeof(stacks), "user stacks by frame pointers");
+	/* The first part of the message, without the remedy. */
+	if (length)
+		snprintf(reason, sizeof(reason), " (%.*s)", length, session->module_problem.text);
+	snprintf(session->source, sizeof(session->source),
+		 "perf events%s: %s, samples at equal intervals; no labels of goroutines, no "
+		 "budget, "
+		 "the kernel's cost is not measured%s",
+		 reason, stacks,
+		 no_kernel ? "; no samples of kernel mode, which needs root, CAP_PERFMON or "
+			     "kernel.perf_event_paranoid below 2"
+			   : "");
+}
+
+static int configure_perf(struct session *session, const struct session_config *config, pid_t child,
+			  struct error *error)
+{
+	struct perf_events_config *events = &session->perf.events;
+	int err = choose_perf_rate(session, config, error);
+
+	if (!err && config->verify)
+		err = error_set(error, EOPNOTSUPP, "--verify needs the module (--source=module)");
+	if (!err)
+		err = choose_cpus(session, config, error);
+	if (err)
+		return err;
+	session->parts = config->parts;
+	session->stack_copy = choose_copy_size(session, config);
+	session->command = (uint32_t)child;
+	session->perf = (struct perf_device_config){
+		.events = {.pids = config->pids,
+			   .pid_count = config->pid_count,
+			   .tids = config->tids,
+			   .tid_count = config->tid_count,
+			   .cgroups = config->cgroups,
+			   .cgroup_count = config->cgroup_count,
+			   .cpus = &session->cpulist,
+			   .period_ns = UINT64_C(1000000000) / session->rate,
+			   .ring_size = choose_ring_size(session, config),
+			   .stack_copy = session->stack_copy,
+			   .stack_copy_given = config->stack_copy_given,
+			   .parts = config->parts},
+		.excluded_comms = config->excluded_comms,
+		.excluded_comm_count = config->excluded_comm_count,
+		.no_inherit = config->no_inherit,
+		.max_depth = config->max_depth,
+	};
+	if (child && !config->system_wide && !events->pid_count && !events->tid_count &&
+	    !events->cgroup_count) {
+		events->pids = &session->command;
+		events->pid_count = 1;
+	}
+	err = perf_device_configure(session->device, &session->perf, error);
+	if (err)
+		return err;
+	session->restricted = perf_events_exclude_kernel(perf_device_events(session->device));
+	session->stack_copy = perf_events_stack_copy(perf_device_events(session->device));
+	session->unwind_tables = session->stack_copy;
+	describe_perf(session);
+	return 0;
+}
+
+/* Adds to the message of perf events why the module is not the source. */
+static int explain_no_source(const struct session *session, int err, struct error *error)
+{
+	const struct error problem = *error;
+
+	if (!*session->module_problem.text || (err != -EPERM && err != -EACCES && err != -ENOSYS))
+		return err;
+	return error_set(error, -err, "%s; nor can the module be used: %s", problem.text,
+			 session->module_problem.text);
+}
+
+/* The module */
+
 static int send_settings(struct session *session, const struct session_config *config,
 			 const struct netlink_settings *settings, struct error *error)
 {
@@ -168,8 +366,13 @@ int session_configure(struct session *session, const struct session_config *conf
 		.excluded_comms = config->excluded_comms,
 		.excluded_comm_count = config->excluded_comm_count,
 	};
-	int err = choose_rate(session, config, error);
+	int err;
 
+	if (session->is_perf) {
+		err = configure_perf(session, config, child, error);
+		return err ? explain_no_source(session, err, error) : 0;
+	}
+	err = choose_rate(session, config, error);
 	if (!err)
 		err = choose_cpus(session, config, error);
 	if (!err)
@@ -184,6 +387,7 @@ int session_configure(struct session *session, const struct session_config *conf
 		fputs("stackbeat: the kernel is locked down: the user part alone is recorded\n",
 		      stderr);
 	session->parts = settings.parts;
+	session->stack_copy = config->stack_copy;
 	err = choose_unwinding(session, config, &settings, error);
 	if (err)
 		return err;
@@ -201,11 +405,17 @@ int session_set_state(struct session *session, uint32_t state, struct error *err
 		.state = state,
 	};
 
+	if (session->is_perf)
+		return perf_device_set_state(session->device, state, error);
 	return netlink_set(session->control, device_session(session->device), &settings, error);
 }
 
 int session_get(struct session *session, struct netlink_session *got, struct error *error)
 {
+	if (session->is_perf) {
+		perf_device_get(session->device, got);
+		return 0;
+	}
 	return netlink_get(session->control, device_session(session->device), got, error);
 }
 

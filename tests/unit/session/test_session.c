@@ -132,9 +132,66 @@ int cgroup_id_of(const char *path, uint64_t *id, struct error *out)
 	return 0;
 }
 
+/* Perf events, of which a session needs no more here. */
+static struct {
+	struct perf_device_config config;
+	uint32_t stack_copy; /* as it fits into the rings */
+	bool excludes_kernel;
+	int open_err;
+} perf;
+
+#define PERF_DEVICE ((struct device *)&perf)
+
+struct device *perf_device_new(void)
+{
+	return PERF_DEVICE;
+}
+
+int perf_device_configure(struct device *device, const struct perf_device_config *given,
+			  struct error *out)
+{
+	assert_ptr_equal(device, PERF_DEVICE);
+	perf.config = *given;
+	perf.stack_copy = given->events.stack_copy;
+	return perf.open_err ? error_set(out, -perf.open_err, "refused") : 0;
+}
+
+const struct perf_events *perf_device_events(const struct device *device)
+{
+	assert_ptr_equal(device, PERF_DEVICE);
+	return (const struct perf_events *)&perf;
+}
+
+uint32_t perf_events_stack_copy(const struct perf_events *events)
+{
+	(void)events;
+	return perf.stack_copy;
+}
+
+bool perf_events_exclude_kernel(const struct perf_events *events)
+{
+	(void)events;
+	return perf.excludes_kernel;
+}
+
+int perf_device_set_state(struct device *device, uint32_t state, struct error *out)
+{
+	(void)device;
+	(void)state;
+	(void)out;
+	return 0;
+}
+
+void perf_device_get(const struct device *device, struct netlink_session *got)
+{
+	(void)device;
+	*got = (struct netlink_session){.rate = 7};
+}
+
 static int setup(void **state)
 {
 	(void)state;
+	memset(&perf, 0, sizeof(perf));
 	memset(&module, 0, sizeof(module));
 	module.loaded = true;
 	module.session.parts = STACKBEAT_PARTS_ALL;
@@ -146,13 +203,14 @@ static int setup(void **state)
 	config.cpus = "0-1";
 	config.parts = STACKBEAT_PARTS_ALL;
 	config.rate = 99;
+	config.ring_size = STACKBEAT_RING_SIZE_DEFAULT;
 	*error.text = '\0';
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	size_t opened = !!session.device + !!session.control;
+	const size_t opened = module.closed + !!session.device + !!session.control;
 
 	(void)state;
 	session_close(&session);
@@ -161,7 +219,7 @@ static int teardown(void **state)
 
 static void open_session(void)
 {
-	assert_int_equal(session_open(&session, &error), 0);
+	assert_int_equal(session_open(&session, SOURCE_MODULE, &error), 0);
 }
 
 static int configure(pid_t child)
@@ -182,11 +240,11 @@ static void module_is_loaded_if_it_is_missing(void **state)
 	assert_string_equal(session.loaded, "/stackbeat.ko");
 	module.loaded = false;
 	module.load_err = -EPERM;
-	assert_int_equal(session_open(&session, &error), -EPERM);
+	assert_int_equal(session_open(&session, SOURCE_MODULE, &error), -EPERM);
 	assert_string_equal(error.text, "can't load");
 	/* Other errors are not for want of the module. */
 	module.open_err = -EACCES;
-	assert_int_equal(session_open(&session, &error), -EACCES);
+	assert_int_equal(session_open(&session, SOURCE_MODULE, &error), -EACCES);
 	assert_string_equal(error.text, "no device");
 }
 
@@ -201,7 +259,7 @@ static void properties_of_the_session_are_read(void **state)
 	assert_false(session.same_pid_ns);
 	assert_int_equal(session.parts, STACKBEAT_PART_USER);
 	module.get_err = -ENODEV;
-	assert_int_equal(session_open(&session, &error), -ENODEV);
+	assert_int_equal(session_open(&session, SOURCE_MODULE, &error), -ENODEV);
 	assert_false(session.restricted);
 	assert_false(session.same_pid_ns);
 	assert_int_equal(session.parts, STACKBEAT_PARTS_ALL);
@@ -415,11 +473,114 @@ static void only_the_state_is_set(void **state)
 	assert_int_equal(module.settings.state, STACKBEAT_STATE_RUNNING);
 }
 
+/* Perf events as the source */
+
+static void the_module_is_preferred(void **state)
+{
+	(void)state;
+	assert_int_equal(session_open(&session, SOURCE_AUTO, &error), 0);
+	assert_false(session.is_perf);
+	assert_string_equal(session.source, "kernel module");
+}
+
+static void perf_events_are_the_source_without_a_module(void **state)
+{
+	(void)state;
+	module.loaded = false;
+	module.load_err = -ENOENT;
+	assert_int_equal(session_open(&session, SOURCE_AUTO, &error), 0);
+	assert_true(session.is_perf);
+	assert_int_equal(configure(77), 0);
+	assert_true(session.unwind_tables);
+	assert_int_equal(perf.config.events.pid_count, 1);
+	assert_int_equal(perf.config.events.pids[0], 77);
+	assert_non_null(
+		strstr(session.source, "perf events (can't load): user stacks by copies of"));
+	assert_null(strstr(session.source, "no samples of kernel mode"));
+	assert_int_equal(module.set_count, 0);
+}
+
+/* Its error has a remedy of its own. */
+static void a_module_that_is_there_must_work(void **state)
+{
+	static const int errors[] = {-EPROTO, -EBUSY, -EUSERS, -EMFILE, -ENOMEM};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		module.open_err = errors[i];
+		assert_int_equal(session_open(&session, SOURCE_AUTO, &error), errors[i]);
+		assert_string_equal(error.text, "no device");
+	}
+	module.open_err = -EACCES;
+	assert_int_equal(session_open(&session, SOURCE_AUTO, &error), 0);
+	assert_true(session.is_perf);
+}
+
+static void what_perf_events_lack_is_said(void **state)
+{
+	(void)state;
+	perf.excludes_kernel = true;
+	assert_int_equal(session_open(&session, SOURCE_PERF, &error), 0);
+	assert_int_equal(configure(77), 0);
+	assert_true(session.restricted);
+	assert_non_null(strstr(session.source, "perf events: user stacks"));
+	assert_non_null(strstr(session.source, "no samples of kernel mode"));
+	config.verify = 1;
+	assert_int_equal(configure(77), -EOPNOTSUPP);
+}
+
+static void an_error_of_perf_events_names_the_module_too(void **state)
+{
+	(void)state;
+	module.loaded = false;
+	module.load_err = -ENOENT;
+	perf.open_err = -EACCES;
+	config.system_wide = true;
+	assert_int_equal(session_open(&session, SOURCE_AUTO, &error), 0);
+	assert_int_equal(configure(77), -EACCES);
+	assert_int_equal(perf.config.events.pid_count, 0);
+	assert_string_equal(error.text, "refused; nor can the module be used: can't load");
+}
+
+/* The bytes that are copied in a second fit into a ring. */
+static void the_size_of_copies_follows_the_rate(void **state)
+{
+	static const struct {
+		uint32_t rate, given, copy;
+	} cases[] = {
+		{99, 0, 32 << 10}, {499, 0, 16 << 10},    {4000, 0, 8 << 10},
+		{99, 4096, 4096},  {99, 65536, 60 << 10},
+	};
+
+	(void)state;
+	assert_int_equal(session_open(&session, SOURCE_PERF, &error), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		config.rate = cases[i].rate;
+		config.stack_copy_given = cases[i].given;
+		config.stack_copy = cases[i].given;
+		assert_int_equal(configure(77), 0);
+		assert_int_equal(session.stack_copy, cases[i].copy);
+		assert_true(perf.config.events.ring_size >=
+				    (uint64_t)cases[i].copy * cases[i].rate ||
+			    perf.config.events.ring_size == 8 << 20);
+	}
+	config.unwind = UNWIND_FRAME_POINTERS;
+	assert_int_equal(configure(77), 0);
+	assert_int_equal(session.stack_copy, 0);
+	assert_false(session.unwind_tables);
+}
+
 #define SESSION_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SESSION_TEST(the_module_is_preferred),
+		SESSION_TEST(perf_events_are_the_source_without_a_module),
+		SESSION_TEST(a_module_that_is_there_must_work),
+		SESSION_TEST(what_perf_events_lack_is_said),
+		SESSION_TEST(an_error_of_perf_events_names_the_module_too),
+		SESSION_TEST(the_size_of_copies_follows_the_rate),
 		SESSION_TEST(module_is_loaded_if_it_is_missing),
 		SESSION_TEST(properties_of_the_session_are_read),
 		SESSION_TEST(rate_is_limited),

@@ -11,6 +11,7 @@
 #include <stackbeat_unwind.h>
 
 #include "lib/error.h"
+#include "session/device_ops.h"
 
 /* Rounds in which a drain empties the metadata ring, at most. */
 #define METADATA_ROUNDS_MAX 16
@@ -24,7 +25,9 @@ struct ring {
 	uint64_t drained; /* up to here, device_release() releases the records */
 };
 
-struct device {
+/* The device of the module. */
+struct module_device {
+	struct device device;
 	int fd;
 	size_t page_size;
 	const struct stackbeat_session_page *page;
@@ -74,50 +77,7 @@ static int device_open_error(int code, struct error *error)
 	}
 }
 
-int device_open(struct device **opened, struct error *error)
-{
-	struct device *device = calloc(1, sizeof(*device));
-	void *page;
-	int err;
-
-	if (!device)
-		return error_errno(error, ENOMEM, "can't open a session");
-	device->page_size = sysconf(_SC_PAGESIZE);
-	device->fd = open(STACKBEAT_DEVICE, O_RDWR | O_CLOEXEC);
-	if (device->fd < 0) {
-		err = device_open_error(errno, error);
-		goto failed;
-	}
-	page = mmap(NULL, device->page_size, PROT_READ, MAP_SHARED, device->fd,
-		    STACKBEAT_OFFSET_SESSION);
-	if (page == MAP_FAILED) {
-		err = error_errno(error, errno, STACKBEAT_DEVICE ": can't map the session");
-		goto failed;
-	}
-	device->page = page;
-	if (device->page->magic != STACKBEAT_MAGIC || device->page->abi != STACKBEAT_ABI) {
-		err = error_set(error, EPROTO,
-				"the loaded module speaks another version of the interface (%u) "
-				"than this command (%u); try 'stackbeat unload', then 'stackbeat "
-				"load'",
-				device->page->abi, STACKBEAT_ABI);
-		goto failed;
-	}
-	device->cpus = device->page->cpus;
-	device->rings = calloc(device->cpus, sizeof(*device->rings));
-	if (!device->rings) {
-		err = error_errno(error, ENOMEM, "can't open a session");
-		goto failed;
-	}
-	*opened = device;
-	return 0;
-
-failed:
-	device_close(device);
-	return err;
-}
-
-static void unmap_ring(const struct device *device, struct ring *ring)
+static void unmap_ring(const struct module_device *device, struct ring *ring)
 {
 	if (!ring->consumer)
 		return;
@@ -126,10 +86,10 @@ static void unmap_ring(const struct device *device, struct ring *ring)
 	ring->consumer = NULL;
 }
 
-void device_close(struct device *device)
+static void module_close(struct device *base)
 {
-	if (!device)
-		return;
+	struct module_device *device = (struct module_device *)base;
+
 	for (uint32_t cpu = 0; device->rings && cpu < device->cpus; cpu++)
 		unmap_ring(device, &device->rings[cpu]);
 	unmap_ring(device, &device->metadata);
@@ -141,18 +101,21 @@ void device_close(struct device *device)
 	free(device);
 }
 
-int device_fd(const struct device *device)
+static int module_fd(const struct device *base)
 {
+	const struct module_device *device = (const struct module_device *)base;
+
 	return device->fd;
 }
 
 uint32_t device_session(const struct device *device)
 {
-	return device->page->session;
+	return ((const struct module_device *)device)->page->session;
 }
 
 /* `offset`: offset of the consumer page. `size`: bytes of the data. */
-static int map_ring(const struct device *device, struct ring *ring, off_t offset, uint32_t size)
+static int map_ring(const struct module_device *device, struct ring *ring, off_t offset,
+		    uint32_t size)
 {
 	void *consumer, *producer;
 
@@ -176,8 +139,9 @@ static int map_ring(const struct device *device, struct ring *ring, off_t offset
 	return 0;
 }
 
-int device_map(struct device *device, const struct cpulist *cpus, struct error *error)
+static int module_map(struct device *base, const struct cpulist *cpus, struct error *error)
 {
+	struct module_device *device = (struct module_device *)base;
 	uint32_t rings = __atomic_load_n(&device->page->rings, __ATOMIC_ACQUIRE);
 	uint32_t cpu;
 	int err;
@@ -215,8 +179,10 @@ static void ring_advance_tail(struct ring *ring, uint64_t tail)
 	__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
 }
 
-void device_snapshot_heads(struct device *device)
+static void module_snapshot_heads(struct device *base)
 {
+	struct module_device *device = (struct module_device *)base;
+
 	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
 		struct ring *ring = &device->rings[cpu];
 
@@ -225,14 +191,17 @@ void device_snapshot_heads(struct device *device)
 	}
 }
 
-bool device_pending(const struct device *device)
+static bool module_pending(const struct device *base)
 {
+	const struct module_device *device = (const struct module_device *)base;
+
 	return __atomic_load_n(&device->page->metadata_pending, __ATOMIC_ACQUIRE);
 }
 
-int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
-			  struct error *error)
+static int module_drain_metadata(struct device *base, const struct metadata_handler *handler,
+				 struct error *error)
 {
+	struct module_device *device = (struct module_device *)base;
 	struct ring *ring = &device->metadata;
 	uint64_t head, tail;
 	int err = 0;
@@ -249,9 +218,10 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 	return err;
 }
 
-int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
-		 void *arg, struct error *error)
+static int module_drain(struct device *base, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
+			void *arg, struct error *error)
 {
+	struct module_device *device = (struct module_device *)base;
 	struct error ring_error = {""};
 	int err = 0, ring_err;
 
@@ -270,8 +240,10 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
 	return err;
 }
 
-void device_release(struct device *device)
+static void module_release(struct device *base)
 {
+	struct module_device *device = (struct module_device *)base;
+
 	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
 		struct ring *ring = &device->rings[cpu];
 
@@ -280,21 +252,25 @@ void device_release(struct device *device)
 	}
 }
 
-int device_file_open(const struct device *device, uint64_t file)
+static int module_file_open(const struct device *base, uint64_t file)
 {
+	const struct module_device *device = (const struct module_device *)base;
 	int fd = ioctl(device->fd, STACKBEAT_IOC_FILE_OPEN, &file);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int device_file_release(const struct device *device, uint64_t file)
+static int module_file_release(const struct device *base, uint64_t file)
 {
+	const struct module_device *device = (const struct module_device *)base;
+
 	return ioctl(device->fd, STACKBEAT_IOC_FILE_RELEASE, &file) ? -errno : 0;
 }
 
-int device_push_unwind_table(const struct device *device, uint64_t file,
-			     const struct stackbeat_unwind_table *table)
+static int module_push_unwind_table(const struct device *base, uint64_t file,
+				    const struct stackbeat_unwind_table *table)
 {
+	const struct module_device *device = (const struct module_device *)base;
 	const struct stackbeat_unwind_push push = {
 		.file = file,
 		.table = (uintptr_t)table,
@@ -302,4 +278,62 @@ int device_push_unwind_table(const struct device *device, uint64_t file,
 	};
 
 	return ioctl(device->fd, STACKBEAT_IOC_UNWIND_TABLE, &push) ? -errno : 0;
+}
+
+static const struct device_ops module_ops = {
+	.close = module_close,
+	.fd = module_fd,
+	.map = module_map,
+	.snapshot_heads = module_snapshot_heads,
+	.pending = module_pending,
+	.drain_metadata = module_drain_metadata,
+	.drain = module_drain,
+	.release = module_release,
+	.file_open = module_file_open,
+	.file_release = module_file_release,
+	.push_unwind_table = module_push_unwind_table,
+};
+
+int device_open(struct device **opened, struct error *error)
+{
+	struct module_device *device = calloc(1, sizeof(*device));
+	void *page;
+	int err;
+
+	if (!device)
+		return error_errno(error, ENOMEM, "can't open a session");
+	device->device.ops = &module_ops;
+	device->page_size = sysconf(_SC_PAGESIZE);
+	device->fd = open(STACKBEAT_DEVICE, O_RDWR | O_CLOEXEC);
+	if (device->fd < 0) {
+		err = device_open_error(errno, error);
+		goto failed;
+	}
+	page = mmap(NULL, device->page_size, PROT_READ, MAP_SHARED, device->fd,
+		    STACKBEAT_OFFSET_SESSION);
+	if (page == MAP_FAILED) {
+		err = error_errno(error, errno, STACKBEAT_DEVICE ": can't map the session");
+		goto failed;
+	}
+	device->page = page;
+	if (device->page->magic != STACKBEAT_MAGIC || device->page->abi != STACKBEAT_ABI) {
+		err = error_set(error, EPROTO,
+				"the loaded module speaks another version of the interface (%u) "
+				"than this command (%u); try 'stackbeat unload', then 'stackbeat "
+				"load'",
+				device->page->abi, STACKBEAT_ABI);
+		goto failed;
+	}
+	device->cpus = device->page->cpus;
+	device->rings = calloc(device->cpus, sizeof(*device->rings));
+	if (!device->rings) {
+		err = error_errno(error, ENOMEM, "can't open a session");
+		goto failed;
+	}
+	*opened = &device->device;
+	return 0;
+
+failed:
+	module_close(&device->device);
+	return err;
 }

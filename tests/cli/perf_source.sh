@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Recordings of this machine by perf events, which need no module and no guest. Nothing depends on how many samples there
+# are: a program runs until its CPU time is over.
+# shellcheck disable=SC2317 # its functions are called by run_test
+
+. "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export XDG_CACHE_HOME=$scratch/cache
+
+# Without frame pointers: its callers are found by its unwind table alone.
+cat >"$scratch/spin.c" <<'END'
+#include <time.h>
+
+static volatile unsigned int sum;
+
+__attribute__((noinline)) void innermost(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		sum += i;
+}
+
+__attribute__((noinline)) unsigned int middle(unsigned int n)
+{
+	innermost(n);
+	return sum + 1;
+}
+
+__attribute__((noinline)) unsigned int outer(unsigned int n)
+{
+	return middle(n) + 1;
+}
+
+int main(void)
+{
+	while (clock() < CLOCKS_PER_SEC / 2)
+		sum += outer(10000000);
+	return 0;
+}
+END
+
+# record ARGUMENT...: by perf events, into `profile`; the messages are in `messages`.
+record() {
+	timeout "$hang" "$stackbeat" record --source=perf -F 499 -o "$scratch/profile" "$@" \
+		>"$scratch/stdout" 2>"$scratch/messages" </dev/null
+}
+
+# has_stack: whether the profile has a complete stack of the program, with names.
+has_stack() {
+	"$stackbeat" report --folded "$scratch/profile" >"$scratch/folded" &&
+		grep -q '^_start;.*;main;outer;middle;innermost' "$scratch/folded"
+}
+
+a_command_has_stacks_by_unwind_tables() {
+	record "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	grep -q '^stackbeat: source: perf events: user stacks by copies of ' "$scratch/messages" ||
+		fail "no line about the source: $(<"$scratch/messages")"
+	"$stackbeat" report "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"
+}
+
+a_running_process_has_stacks() {
+	local pid
+	"$scratch/spin" &
+	pid=$!
+	record -p "$pid" || fail "record: $(<"$scratch/messages")"
+	wait "$pid"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+}
+
+the_whole_system_has_the_program() {
+	record -a "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+}
+
+# As an ordinary user, who has no module either.
+a_user_records_own_processes() {
+	chmod 755 "$scratch"
+	mkdir -p "$scratch/user"
+	chown 65534:65534 "$scratch/user"
+	cp "$stackbeat" "$scratch/stackbeat"
+	XDG_CACHE_HOME=$scratch/user/cache timeout "$hang" setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \
+		"$scratch/stackbeat" record --source=perf -F 499 -o "$scratch/user/profile" "$scratch/spin" \
+		>"$scratch/stdout" 2>"$scratch/messages" </dev/null || fail "record: $(<"$scratch/messages")"
+	mv "$scratch/user/profile" "$scratch/profile"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	grep -q 'no samples of kernel mode' "$scratch/messages" ||
+		(($(</proc/sys/kernel/perf_event_paranoid) < 2)) || fail "no word of kernel mode: $(<"$scratch/messages")"
+}
+
+tests=(a_command_has_stacks_by_unwind_tables a_running_process_has_stacks)
+all=(the_whole_system_has_the_program a_user_records_own_processes)
+skipped=
+if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then
+	skipped="no C compiler here"
+elif ! record "$scratch/spin" && grep -q 'perf events: ' "$scratch/messages"; then
+	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
+fi
+for name in "${tests[@]}" "${all[@]}"; do
+	if [[ $skipped ]]; then
+		echo "ok ${name//_/ } # SKIP $skipped"
+	elif [[ " ${all[*]} " == *" $name "* && $EUID != 0 ]]; then
+		echo "ok ${name//_/ } # SKIP not root"
+	else
+		run_test "$name"
+	fi
+done
+exit "$any_failed"
