@@ -186,7 +186,10 @@ module: ## Build the kernel module for KVERSION (default: the running kernel)
 	$(Q)kmod/build $(KDIR) $(B)/kmod/$(KVERSION)
 
 INSTALL_COMMAND := $(DESTDIR)$(PREFIX)/bin/stackbeat
-INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man/man1/stackbeat.1.gz
+# The pages that man/generate writes.
+COMMANDS := $(shell sed -n 's/^\t{"\([a-z]*\)", cmd_.*/\1/p' user/cli/main.c)
+MAN_PAGES := stackbeat.1 $(COMMANDS:%=stackbeat-%.1)
+INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 INSTALL_COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/stackbeat
 INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
 INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
@@ -204,8 +207,16 @@ else
 DEPMOD := :
 endif
 
+$(B)/man/stackbeat.1: $(B)/stackbeat man/stackbeat.1 man/generate
+	$(call say,MAN,$(@D))
+	$(Q)rm -rf $(@D)
+	$(Q)man/generate $< $(@D)
+
+.PHONY: man
+man: $(B)/man/stackbeat.1 ## Write the man pages, one for each subcommand (build/man/)
+
 .PHONY: install
-install: $(B)/stackbeat ## Install below PREFIX (/usr/local), including the module if it is built
+install: $(B)/stackbeat $(B)/man/stackbeat.1 ## Install below PREFIX (/usr/local), including the module if it is built
 ifneq ($(MODULE_INSTALL),)
 	@test -e $(MODULE) || { echo "$(MODULE) does not exist: 'make module' builds it" >&2; exit 1; }
 endif
@@ -215,10 +226,11 @@ endif
 	$(Q)install -D -m 644 include/stackbeat.h $(INSTALL_HEADER)
 	$(call say,INSTALL,$(INSTALL_COMPLETION))
 	$(Q)install -D -m 644 completions/stackbeat $(INSTALL_COMPLETION)
-	$(call say,INSTALL,$(INSTALL_MAN))
-	$(Q)install -d $(dir $(INSTALL_MAN))
-	$(Q)gzip -9 -n <man/stackbeat.1 >$(INSTALL_MAN)
-	$(Q)chmod 644 $(INSTALL_MAN)
+	$(call say,INSTALL,$(INSTALL_MAN)/stackbeat*.1.gz)
+	$(Q)install -d $(INSTALL_MAN)
+	$(Q)for page in $(MAN_PAGES); do \
+		gzip -9 -n <$(B)/man/$$page >$(INSTALL_MAN)/$$page.gz && chmod 644 $(INSTALL_MAN)/$$page.gz || exit; \
+	done
 	$(Q)if [ -e $(MODULE) ]; then \
 		echo "  INSTALL	$(INSTALL_MODULE)"; \
 		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && \
@@ -227,7 +239,7 @@ endif
 
 .PHONY: uninstall
 uninstall: ## Remove the files of install; takes the same variables
-	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(INSTALL_MAN)
+	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(MAN_PAGES:%=$(INSTALL_MAN)/%.gz)
 	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
 
 # Commands built for the previous and the next version of the interface, not the module's.
@@ -354,7 +366,7 @@ print-%:
 
 .PHONY: clean
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
-	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
 		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers
 

@@ -61,9 +61,7 @@ completion_is_registered() {
 	[[ $(complete -p stackbeat) == "complete -F _stackbeat stackbeat" ]] || fail "it is not"
 }
 
-completion_offers_commands_to_help() {
-	# shellcheck disable=SC2046 # words
-	offers "$(subcommands)" stackbeat help ''
+completion_offers_process_ids() {
 	has $$ stackbeat stack ''
 	has $$ stackbeat goroutines ''
 }
@@ -71,6 +69,8 @@ completion_offers_commands_to_help() {
 completion_offers_options_of_help() {
 	local command
 	offers "$(subcommands) help version --help --version" stackbeat ''
+	offers "$(subcommands)" stackbeat help ''
+	offers "" stackbeat help record ''
 	for command in $(subcommands); do
 		offers "--help $(options_of "$command" | grep -oE -- '--[a-z-]+')" stackbeat "$command" --
 	done
@@ -207,7 +207,7 @@ completion_with_the_package() {
 
 run_test completion_is_registered
 run_test completion_offers_options_of_help
-run_test completion_offers_commands_to_help
+run_test completion_offers_process_ids
 run_test completion_knows_which_options_have_values
 run_test completion_knows_options_and_values
 run_test completion_knows_files

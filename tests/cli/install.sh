@@ -5,6 +5,7 @@
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/options.bash"
 
 # The make that may have called us must not decide what is installed where.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES DESTDIR MODULE_INSTALL
@@ -29,12 +30,16 @@ files='755 opt/it/bin/stackbeat
 644 opt/it/include/stackbeat.h
 644 opt/it/share/bash-completion/completions/stackbeat
 644 opt/it/share/man/man1/stackbeat.1.gz'
+for command in $(subcommands | sort); do
+	files+=$'\n'"644 opt/it/share/man/man1/stackbeat-$command.1.gz"
+done
+files=$(sort -k 2 <<<"$files")
 module='644 lib/modules/1.2.3-test/extra/stackbeat.ko'
 
 install_puts_files_where_they_belong() {
 	run install || fail "$(cat "$scratch/log")"
 	expect "$files"
-	gzip -dc "$root/opt/it/share/man/man1/stackbeat.1.gz" | cmp - "$top/man/stackbeat.1" ||
+	gzip -dc "$root/opt/it/share/man/man1/stackbeat-record.1.gz" | grep -q '^stackbeat\\-record' ||
 		fail "the man page is another one"
 	echo '#include <stackbeat.h>' | ${CC:-gcc} -fsyntax-only -I"$root/opt/it/include" -x c - ||
 		fail "the header does not compile"

@@ -1,69 +1,79 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The man page: it formats without warnings, and has the same subcommands and options as --help.
+# The man pages, which man/generate makes of man/stackbeat.1 and --help: they have the same subcommands and options as
+# --help, and format without warnings.
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/options.bash"
-page=$top/man/stackbeat.1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+pages=$scratch/pages
 
-# section NAME: the text of the sections with NAME in the heading, with \- as a hyphen.
-section() {
-	sed 's/\\-/-/g' "$page" | awk -v name="$1" '
-		/^\.SH / { inside = index($0, name) > 0 }
-		inside { print }'
+# pages_with_text: the pages that do not only refer to another one.
+pages_with_text() {
+	grep -L '^\.so ' "$pages"/*
 }
 
-# option_names: the short and long options in the output of options_of.
-option_names() {
-	awk '{ if ($1 != "-") print $1; if ($2 != "--") print $2 }'
+each_subcommand_has_a_page() {
+	"$top/man/generate" "$stackbeat" "$pages" || fail "man/generate fails"
+	[[ $(cd "$pages" && ls) == "$( (echo stackbeat.1; subcommands | sed 's/.*/stackbeat-&.1/') | sort)" ]] ||
+		fail "there are $(ls "$pages")"
 }
 
-man_page_has_options_of_help() {
-	local command option text
+pages_have_options_of_help() {
+	local command page text option
 	for command in $(subcommands); do
-		grep -q "^\.SY \"stackbeat $command\"" "$page" || fail "$command: no synopsis"
-		text=$(section "${command^^}")
-		[[ $text ]] || fail "$command: no section"
-		for option in $(options_of "$command" | option_names); do
-			# The options of all commands are described once.
-			[[ $option == -h || $option == --help ]] ||
-				grep -qE -- "^\.[A-Z]+ .*$option\b" <<<"$text" ||
-				fail "$command: $option is not there"
+		page=$pages/stackbeat-$command.1
+		! grep -q '^\.so ' "$page" || page=$pages/$(sed -n 's|^\.so man1/||p' "$page")
+		text=$(sed 's/\\-/-/g' "$page")
+		grep -qE "^\.SY \"stackbeat $command\"" "$page" || fail "$command: no synopsis"
+		grep -qE "\bstackbeat\\\\-$command\b" "$page" || fail "$command: no name"
+		grep -q "^\.BR stackbeat.-$command (1)" "$pages/stackbeat.1" || fail "$command: stackbeat(1) has it not"
+		for option in $(options_of "$command" | awk '{ if ($1 != "-") print $1; if ($2 != "--") print $2 }'); do
+			grep -qE -- "^\.[A-Z]+ .*$option\b" <<<"$text" || fail "$command: $option is not there"
 		done
 	done
 }
 
-# The tagged paragraphs of options, in all sections.
-help_has_options_of_the_man_page() {
-	local command option known
-	known=" --help $(for command in $(subcommands); do options_of "$command"; done | option_names | tr '\n' ' ')"
-	for option in $(sed 's/\\-/-/g' "$page" | grep -A1 '^\.T[PQ]' | grep -E '^\.B[A-Z]* "?-' |
-		grep -oE -- '(^| |")--?[a-zA-Z][a-z-]*' | tr -d ' "'); do
-		[[ $known == *" $option "* ]] || fail "$option is in the man page only"
-	done
+# refuses MESSAGE SED-SCRIPT: man/generate fails with MESSAGE after this change of its source.
+refuses() {
+	local output
+	mkdir -p "$scratch/man"
+	cp "$top/man/generate" "$scratch/man"
+	sed "$2" "$top/man/stackbeat.1" >"$scratch/man/stackbeat.1"
+	! output=$("$scratch/man/generate" "$stackbeat" "$scratch/other" 2>&1) || fail "$2 is accepted"
+	[[ $output == *"$1"* ]] || fail "$2: $output"
+}
+
+differences_from_help_are_refused() {
+	refuses "record: not both in --help and in man/stackbeat.1: --budget" '/^\.BI.*\\-\\-budget/d'
+	refuses "report: not both in --help and in man/stackbeat.1: --other" 's/^\.BR \\-n .*\\-\\-rows/.BR \\-\\-other/
+		/^\.SH REPORT/,/^\.SH FLAME/s/^\.TP$/&\n.B \\-\\-other\nText.\n.TP/'
+	refuses "stack: no section" 's/^\.SH STACK/.SH OTHER/'
 }
 
 mandoc_has_no_complaints() {
 	local complaints
-	complaints=$(mandoc -Tlint -W style "$page" 2>&1) || true
+	complaints=$(pages_with_text | xargs mandoc -Tlint -W style 2>&1) || true
 	[[ -z $complaints ]] || fail "$complaints"
 }
 
 groff_has_no_complaints() {
 	local complaints
-	complaints=$(groff -man -ww -z "$page" 2>&1) || true
+	complaints=$(pages_with_text | xargs -n 1 groff -man -ww -z 2>&1) || true
 	[[ -z $complaints ]] || fail "$complaints"
 }
 
-run_test man_page_has_options_of_help
-run_test help_has_options_of_the_man_page
+run_test each_subcommand_has_a_page
+run_test pages_have_options_of_help
+run_test differences_from_help_are_refused
 for formatter in mandoc groff; do
 	if command -v $formatter >/dev/null; then
-		run_test ${formatter}_has_no_complaints "$formatter has no complaints about the man page"
+		run_test ${formatter}_has_no_complaints "$formatter has no complaints about the man pages"
 	else
-		echo "ok $formatter has no complaints about the man page # SKIP no $formatter here"
+		echo "ok $formatter has no complaints about the man pages # SKIP no $formatter here"
 	fi
 done
 exit "$any_failed"

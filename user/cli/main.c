@@ -67,7 +67,8 @@ static void print_usage(FILE *stream)
 	      stream);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
-	fputs("\nSee 'stackbeat help COMMAND' and 'man stackbeat' for more.\n"
+	fputs("\nSee 'stackbeat COMMAND --help', and for more 'stackbeat help COMMAND' and\n"
+	      "'man stackbeat', the man pages of a command and of all in common.\n"
 	      "'stackbeat version' prints the version.\n",
 	      stream);
 }
@@ -114,17 +115,37 @@ static void explain_unknown_command(const char *typed, struct error *error)
 		error_set(error, EINVAL, "there is no command '%s'; see 'stackbeat --help'", typed);
 }
 
-static int run_command(int argc, char **argv)
+static int unknown_command(const char *typed)
 {
 	struct error error;
 
+	explain_unknown_command(typed, &error);
+	fprintf(stderr, "stackbeat: %s\n", error.text);
+	return STATUS_USAGE;
+}
+
+static int run_command(int argc, char **argv)
+{
 	for (size_t i = 0; i < COMMANDS; i++) {
 		if (!strcmp(argv[0], commands[i].name))
 			return commands[i].run(argc, argv);
 	}
-	explain_unknown_command(argv[0], &error);
-	fprintf(stderr, "stackbeat: %s\n", error.text);
-	return STATUS_USAGE;
+	return unknown_command(argv[0]);
+}
+
+/* Becomes man(1) with the page of a command, as in git; without man(1), its --help. */
+static int open_page(char *name)
+{
+	char page[64];
+	size_t i = 0;
+
+	while (i < COMMANDS && strcmp(name, commands[i].name))
+		i++;
+	if (i == COMMANDS)
+		return unknown_command(name);
+	snprintf(page, sizeof(page), "stackbeat-%s", name);
+	execlp("man", "man", page, (char *)NULL);
+	return run_command(2, (char *[]){name, "--help", NULL});
 }
 
 int main(int argc, char **argv)
@@ -135,9 +156,8 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return STATUS_USAGE;
 	}
-	/* "help COMMAND" as in git. */
 	if (!strcmp(argv[1], "help") && argc > 2)
-		return run_command(2, (char *[]){argv[2], "--help", NULL});
+		return open_page(argv[2]);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_usage(stdout);
 		return 0;
