@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sandbox/child.h"
+
 /* Of a terminal that does not know its size. */
 #define COLUMNS_DEFAULT 80u
 
@@ -59,7 +61,7 @@ void pager_start(struct pager *pager)
 	if (!isatty(STDOUT_FILENO) || !*command || !strcmp(command, "cat") ||
 	    pipe2(ends, O_CLOEXEC))
 		return;
-	pager->pid = fork();
+	pager->pid = child_fork(CHILD_PAGER);
 	if (!pager->pid) {
 		dup2(ends[0], STDIN_FILENO);
 		/* As in git: quit if it fits the screen, show colours, leave the text there. */

@@ -50,6 +50,7 @@ static const struct child_rules {
 } child_rules[] = {
 	[CHILD_SANDBOX_SERVER] = {RIGHTS_NONE, .outcome = OUTCOME_SOCKET, .has_namespaces = true,
 				  .outlives_parent = true},
+	[CHILD_UNMOUNTER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_STATUS},
 	[CHILD_WORKER] = {RIGHTS_NONE, .outcome = OUTCOME_SOCKET},
 	/*
 	 * Beside a busy thread of the usual priority, it gets a quarter of the CPU. At the lowest
@@ -74,6 +75,8 @@ static const struct child_rules {
 		       .deadline_s = 120,
 		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true,
 		       .can_be_stopped = true},
+	/* It shows what there is until the user ends it. */
+	[CHILD_PAGER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_STATUS, .outlives_parent = true},
 };
 /* clang-format on */
 

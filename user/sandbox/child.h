@@ -17,6 +17,7 @@ struct error;
 /* docs/architecture.md has a row for each; tests/lint-processes compares them with child.c. */
 enum child_role {
 	CHILD_SANDBOX_SERVER, /* forks workers on request */
+	CHILD_UNMOUNTER, /* waits for an unmount of the server */
 	CHILD_WORKER, /* parses one file */
 	CHILD_TABLE_WORKER, /* compiles an unwind table that nobody waits for */
 	CHILD_OPENER, /* opens files for workers */
@@ -28,9 +29,10 @@ enum child_role {
 	CHILD_HTTP_KEEPER, /* starts the HTTP server again */
 	CHILD_HTTP_SERVER,
 	CHILD_JOB, /* makes an answer, or stores a window */
+	CHILD_PAGER, /* shows text on a terminal */
 };
 
-#define CHILD_ROLES (CHILD_JOB + 1)
+#define CHILD_ROLES (CHILD_PAGER + 1)
 
 /*
  * Starts a process in a role, with its nice value, its limits and its end, see child.c. Returns as

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sandbox/child.h"
 #include "sandbox/seccomp_filter.h"
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
@@ -43,7 +45,7 @@ static bool is_top_mount(void)
  */
 static int detach_old_root(void)
 {
-	pid_t pid = fork();
+	pid_t pid = child_fork(CHILD_UNMOUNTER);
 
 	if (pid == 0) {
 		/* The parent process must see the end of the server, not of this child. */

@@ -138,7 +138,7 @@ static void jobs_have_limits(void **state)
 static bool outlives_parent(enum child_role role)
 {
 	return role == CHILD_SANDBOX_SERVER || role == CHILD_DEBUGINFOD_HELPER ||
-	       role == CHILD_FILE_EXPORTER || role == CHILD_HTTP_KEEPER;
+	       role == CHILD_FILE_EXPORTER || role == CHILD_HTTP_KEEPER || role == CHILD_PAGER;
 }
 
 static int signal_of_parent(enum child_role role)
@@ -174,7 +174,7 @@ static void given_rights_do_not_come_back(void **state)
 	for (int role = 0; role < CHILD_ROLES; role++) {
 		bool keeps = role == CHILD_OPENER || role == CHILD_FILE_EXPORTER ||
 			     role == CHILD_SLICE_EXPORTER || role == CHILD_EXTRA_SESSION ||
-			     role == CHILD_JOB;
+			     role == CHILD_JOB || role == CHILD_UNMOUNTER || role == CHILD_PAGER;
 
 		assert_int_equal(WEXITSTATUS(status_of(role, gives_rights_up)), !keeps);
 	}
