@@ -197,7 +197,7 @@ MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
 
 # Debug information of a module is read again whenever another address of it is to be symbolized.
 STRIP := strip --strip-debug
-# Its signature is that of the whole file.
+# Its signature covers the whole file.
 IS_SIGNED := grep -aq '~Module signature appended~'
 
 # A staged installation (DESTDIR) runs depmod on the target machine.
@@ -280,7 +280,7 @@ demo: ## Profile a real program and draw its flame graph (build/demo/)
 
 # P selects programs by the beginning of their names.
 .PHONY: accuracy
-accuracy: ## Compare user stacks with those of elfutils and perf, in many programs (build/accuracy/report.md)
+accuracy: ## Compare user stacks with the stacks of elfutils and perf, in many programs (build/accuracy/report.md)
 	$(Q)tests/accuracy/run $(P)
 
 # S selects sections or their parts (tests/bench/run --list).

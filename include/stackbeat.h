@@ -32,7 +32,7 @@
  *		is tested by a short-lived executable mapping in the opener; or the kernel
  *		has no tracepoints for task switches, softirqs and forks
  *	ENOMEM	no memory; or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded:
- *		the rings of all sessions of the user count against it, except those of
+ *		the rings of all sessions of the user count against it, except rings of
  *		one session with the defaults
  *
  * If the module parameter `unprivileged` is set, a user with read and write access
@@ -45,7 +45,7 @@
  * list them. Their rate is at most STACKBEAT_RESTRICTED_RATE_MAX, because their ticks
  * interrupt any task.
  *
- * Process and thread ids are those of the initial pid namespace. A restricted
+ * Process and thread ids are valid in the initial pid namespace. A restricted
  * session reports, in its records and over netlink, ids of its opener's pid
  * namespace, and 0 for a process that has none there (a parent outside). It reports
  * control group paths from the root of its opener's control group namespace, and
@@ -227,7 +227,7 @@
  *
  * From then on, all processes that map the file are unwound by it. Where a file has no
  * table, and for anonymous memory, frame pointers are followed. Sessions with
- * CAP_PERFMON share tables; those of a restricted session serve this session only. The
+ * CAP_PERFMON share tables; tables of a restricted session serve this session only. The
  * module keeps a table after its file was released, until the session is closed or the
  * memory is wanted for another table, and recognizes the file by device (with the
  * kernel's sequence number of the disk, which differs for each image on a loop device),
@@ -243,7 +243,7 @@
  *		STACKBEAT_IOC_FILE_OPEN opens the changed copy, which is not what is mapped
  *	ENOSPC	the tables would exceed the module parameter unwind_memory; or, in a
  *		restricted session, 8 MiB; or the tables of files of one owner but root would
- *		exceed half of unwind_memory, or those of all owners but root three quarters
+ *		exceed half of unwind_memory, or the tables of all owners but root three quarters
  *	EFAULT, ENOMEM
  *
  * Until the table of a file is there (the first samples of a program, or after
@@ -358,7 +358,7 @@ struct stackbeat_record {
 #define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is of a 32-bit program */
 /*
  * The next record of this ring is a STACKBEAT_RECORD_STACK of this sample: an unwind table that the
- * user part needs was missing, so its frames are those of the frame pointers; unless the record has
+ * user part needs was missing, so its frames follow the frame pointers; unless the record has
  * the flag STACKBEAT_STACK_EXTRA
  */
 #define STACKBEAT_SAMPLE_STACK (1u << 2)
@@ -396,7 +396,7 @@ enum stackbeat_unwind_stop {
 	STACKBEAT_STOP_EXCLUDED = 5, /* no frames: STACKBEAT_A_PARTS excludes this part */
 	STACKBEAT_STOP_USER_MODE = 6, /* no frames: the CPU was not in kernel mode */
 	/*
-	 * No frames: execve() has replaced the memory, but the registers are still those of
+	 * No frames: execve() has replaced the memory, but the registers still belong to
 	 * the old program
 	 */
 	STACKBEAT_STOP_EXEC = 7,
@@ -760,7 +760,7 @@ enum stackbeat_attr {
 	 */
 	STACKBEAT_A_STACK_COPY,
 	/*
-	 * u32: on each CPU, one in so many user parts that unwind tables are to unwind carries a
+	 * u32: on each CPU, one in N user parts that unwind tables are to unwind carries a
 	 * copy of the stack, even if its tables are there; 0: none (default). Can't be changed once
 	 * the session was started
 	 */

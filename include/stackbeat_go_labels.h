@@ -3,7 +3,7 @@
  * Reads the labels of a goroutine from the memory of a Go program, which may hold anything, in bounded
  * time. The kernel module and the reader compile the same code.
  *
- * The labels are those of src/runtime/pprof/label.go of Go: from Go 1.24 on, a slice of pairs of strings;
+ * The labels are as in src/runtime/pprof/label.go of Go: from Go 1.24 on, a slice of pairs of strings;
  * before, a map from string to string, as in src/runtime/map.go.
  */
 #ifndef STACKBEAT_GO_LABELS_H
@@ -70,7 +70,7 @@ struct stackbeat_go_labels_writer {
 	void *arg;
 };
 
-/* After so many labels that are left out, no more are read: each may take a page fault. */
+/* After this many labels that are left out, no more are read: each may take a page fault. */
 #define STACKBEAT_GO_LABELS_MISSING_MAX 4u
 
 /* Adds a label, or leaves it out. 0: further ones need not be read. */

@@ -13,10 +13,10 @@
  *	__u16				row_rules[row_count]
  *	__u8				row_starts[row_count]
  *
- * Addresses are ELF virtual addresses - `start`. A row is valid from its own address up to that of
+ * Addresses are ELF virtual addresses - `start`. A row is valid from its own address up to the address of
  * the next row. Block b holds the rows that start in addresses [256 b, 256 b + 256): they have the
  * numbers blocks[b] to blocks[b + 1] - 1, in ascending order of row_starts, which are the low eight
- * bits of their addresses. Row 0 starts at address 0. The row of an address is the last one that
+ * bits of their addresses. Row 0 starts at address 0. The row of an address is the last row that
  * starts at or before it.
  *
  * Runs are an abbreviation of rules, for code that is compiled with frame pointers: if the address before
@@ -187,7 +187,7 @@ static inline int stackbeat_unwind_rule_is_valid(const struct stackbeat_unwind_r
 /*
  * The check of a table of `size` bytes: first of its header and its rules, then of its blocks, in any
  * order and in parts. Afterwards no lookup reads outside the table, whatever its rules say. The time is
- * proportional to the size; that of a block is bounded by 256 rows.
+ * proportional to the size; the search in a block is bounded by 256 rows.
  */
 static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_table *table,
 					      __u64 size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * One step of a walk by unwind tables (stackbeat_unwind.h): from a frame to that of its caller. The
+ * One step of a walk by unwind tables (stackbeat_unwind.h): from a frame to its caller's. The
  * kernel module and the reader compile the same steps.
  */
 #ifndef STACKBEAT_UNWIND_STEP_H
@@ -269,7 +269,7 @@ stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 }
 
 /*
- * Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. `go` is that of the table. Only
+ * Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. `go` belongs to the table. Only
  * Go's rules need it and frame->fs_base.
  */
 static __always_inline enum stackbeat_unwind_result

@@ -10,7 +10,7 @@
 
 /*
  * The access rule of ptrace, without its locks. Uses __task_cred(), because credentials that the
- * task has overridden, such as those of an overlay file system, do not change its owner.
+ * task has overridden, such as the rights of an overlay file system, do not change its owner.
  */
 static bool sb_owner_has_rights(const struct cred *owner, const struct task_struct *task,
 				struct mm_struct *mm)
@@ -51,7 +51,7 @@ bool sb_owner_may_see(const struct sb_session *session, const struct task_struct
 
 /*
  * The pid namespace of a process does not change. If the process has executed another program, its
- * rights are now those of that program: its rights while it used `mm` were checked at the sample.
+ * rights now belong to that program: its rights while it used `mm` were checked at the sample.
  */
 bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
 			    struct mm_struct *mm)

@@ -60,7 +60,7 @@ static inline u64 sb_floor_after(u64 floor, u64 ns)
 
 /* Returns the floor for samplers of restricted sessions started at time `now` (ns). */
 u64 sb_cpu_floor(const struct sb_cpu *here, u64 now);
-/* Raises the floor to that of a stopped sampler, unless it is higher already. */
+/* Raises the floor to the floor of a stopped sampler, unless it is higher already. */
 void sb_cpu_raise_floor(struct sb_cpu *here, u64 floor, u64 now);
 
 #endif

@@ -128,7 +128,7 @@ u32 sb_goroutine_read(u32 wanted, u64 *words, const struct stackbeat_unwind_go *
 	if (unlikely(!id)) {
 		/*
 		 * This g has the stack of the thread, or the one of signals. As in
-		 * stackbeat_unwind_goroutine(): the goroutine is the one that its m runs, unless
+		 * stackbeat_unwind_goroutine(): the goroutine is the goroutine that its m runs, unless
 		 * another thread may run it.
 		 */
 		sb_read_field(m, g, go->m, out);

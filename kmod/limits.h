@@ -71,7 +71,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
  */
 #define SB_UNWIND_MAPS_MAX (256u << 10)
 
-/* Those of one space: an array grows by mapping events, and does not see munmap(). */
+/* Of the mappings of one space: an array grows by mapping events, and does not see munmap(). */
 #define SB_UNWIND_SPACE_MAPS_MAX (2 * STACKBEAT_MAPPINGS_MAX)
 
 /* Mappings of one chunk of an array, which takes 2 KiB then. */

@@ -23,7 +23,7 @@ MODULE_PARM_DESC(unwind_memory, "Maximum memory of all unwind tables in MiB, 0 t
 
 unsigned int sb_kernel_stack_check = 1000;
 module_param_named(kernel_stack_check, sb_kernel_stack_check, uint, 0644);
-MODULE_PARM_DESC(kernel_stack_check, "One in so many kernel stacks found by learnt rules is compared with the kernel's unwinder; 0: all by the unwinder (default 1000)");
+MODULE_PARM_DESC(kernel_stack_check, "One in N kernel stacks found by learnt rules is compared with the kernel's unwinder; 0: all by the unwinder (default 1000)");
 
 u32 sb_default_rate(void)
 {

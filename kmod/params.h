@@ -18,7 +18,7 @@ extern bool sb_unprivileged;
 extern unsigned int sb_unwind_memory;
 
 /*
- * One in so many kernel stacks that are found by rules is compared with the unwinder's; 0: all are
+ * One in N kernel stacks that are found by rules is compared with the unwinder's; 0: all are
  * found by the unwinder. Read with READ_ONCE().
  */
 extern unsigned int sb_kernel_stack_check;

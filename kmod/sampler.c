@@ -127,7 +127,7 @@ static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 peri
 /*
  * Draws the time to the next tick from a moment that is independent of the ticks: the residual
  * life of such intervals. Its density is constant up to half a period, and then falls linearly
- * to 0 at one and a half, like that of the smaller of two uniform numbers.
+ * to 0 at one and a half, as for the smaller of two uniform numbers.
  */
 static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
@@ -138,7 +138,7 @@ static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 	return period / 2 + min(sb_draw_part(sampler, period), sb_draw_part(sampler, period));
 }
 
-/* The mean period of the next tick: that of the session, doubled by each throttling. */
+/* The mean period of the next tick: the session's, doubled by each throttling. */
 static u64 sb_sampler_period(const struct sb_sampler *sampler)
 {
 	return READ_ONCE(sampler->session->period) << sampler->shift;
@@ -342,7 +342,7 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 /*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
  * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
- * the copy of the stack, if the session wants one; also if it is the turn of the sample to have one.
+ * the copy of the stack, if the session wants one; or if it is one of the 1-in-N samples with a copy.
  */
 static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
 					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
@@ -580,7 +580,7 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
  *	 14	room in the ring
  *	 18	header, name of the thread
  *	  9	(no kernel part)
- *	 24	address space: that of the last sample?
+ *	 24	address space: as in the last sample?
  *	 23	arguments of the stack walk
  *	205	the stack walk: 11 a frame, 16 a round of sixteen frames, 35 for the last
  *		round, 70 for its beginning and end

@@ -54,7 +54,7 @@ struct sb_session {
 	u32 record_max;		/* bytes of the largest sample */
 	u32 watermark;		/* bytes, never 0 */
 	u32 stack_copy;		/* bytes of stack of a sample without its tables; 0: none */
-	u32 stack_copy_every;	/* one in so many samples has a copy anyway; 0: none */
+	u32 stack_copy_every;	/* one in N samples has a copy anyway; 0: none */
 	struct sb_filter __rcu *filter;	/* NULL: every process */
 	bool inherit;		/* children of the filter's processes are added */
 

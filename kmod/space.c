@@ -609,7 +609,7 @@ static DEFINE_MUTEX(sb_space_probe_lock);
 static bool sb_space_probe_registered;	/* under sb_space_probe_lock */
 static bool sb_space_move_probe_registered; /* under sb_space_probe_lock */
 
-/* Resets the fields that a former registration has set, even one that failed. */
+/* Resets the fields that a former registration has set, even if it failed. */
 static int sb_space_register(struct kprobe *probe)
 {
 	probe->addr = NULL;
@@ -759,7 +759,7 @@ static void sb_memory_work(struct work_struct *work)
 /*
  * Drops a reference. Dropping the last one frees the whole address space, which can take long,
  * and until then the program's file can't be written to. A work item does so, in order not to
- * delay other address spaces; in a workqueue of its own, since work in that of mmput_async()
+ * delay other address spaces; in a workqueue of its own, since work in the workqueue of mmput_async()
  * waits for other work.
  */
 static void sb_memory_put(struct mm_struct *mm)

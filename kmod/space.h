@@ -86,7 +86,7 @@ struct sb_last_space {
 	const struct sb_space *space;
 	/*
 	 * Generation at which no mapping of the space has an unwind table, except the vDSO, and no
-	 * return address is replaced: stacks are unwound by frame pointers, except those of the vDSO.
+	 * return address is replaced: stacks are unwound by frame pointers, except in the vDSO.
 	 * 0: not known.
 	 */
 	u32 frame_pointers;

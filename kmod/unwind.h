@@ -23,7 +23,7 @@ struct pt_regs;
 #define SB_SHAPE_COUNT_TABLE_FRAMES(shape) ((shape) >> 48)
 
 /*
- * Unwinds the kernel part: regs are those of the interrupted kernel code. Writes up to
+ * Unwinds the kernel part: regs belong to the interrupted kernel code. Writes up to
  * `max` (at least 1) addresses, leaf first, and adds them to the hash. Returns the shape.
  */
 u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash);
@@ -46,8 +46,8 @@ u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u
 
 /*
  * Returns the size of the frame of a 64-bit function that is interrupted at the address `ip`, where it
- * has not set the frame pointer yet, or no longer: bytes from the stack pointer to that of the caller.
- * 0: the frame pointer is that of the function, or the code can't be read.
+ * has not set the frame pointer yet, or no longer: bytes from the stack pointer to the caller's.
+ * 0: the frame pointer belongs to the function, or the code can't be read.
  */
 u32 sb_unwind_leaf_size(unsigned long ip);
 

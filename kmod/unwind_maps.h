@@ -71,7 +71,7 @@ struct sb_unwind_maps {
 	u32 by_tables;		/* mappings that keep `frame_pointers` from being set */
 	bool whole;		/* no other array has its chunks: they are freed with it */
 	bool used;		/* by a tick, since the last search for arrays to be freed */
-	/* No mapping has a table, except that of the vDSO, and no return address is replaced. */
+	/* No mapping has a table, except the vDSO, and no return address is replaced. */
 	bool frame_pointers;
 	/* The addresses at which the space had its vDSO. */
 	u64 vdso_start, vdso_size;
@@ -131,7 +131,7 @@ void sb_unwind_maps_publish(struct sb_unwind_maps *maps, u64 id, u32 generation)
 
 /*
  * Applies a mapping event: from its generation on its range holds this mapping only. Nothing happens
- * if the array is that of another space, or of this generation or a later one. ENOMEM; ESTALE: an event
+ * if the array belongs to another space, or of this generation or a later one. ENOMEM; ESTALE: an event
  * is missing before this one. After an error the array is gone.
  */
 int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,

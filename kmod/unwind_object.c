@@ -294,7 +294,7 @@ void sb_unwind_object_put(struct sb_unwind_object *object)
 	mutex_unlock(&registry->lock);
 }
 
-/* Which objects a sum, or an eviction, is about: those of one owner, of users, or all. */
+/* Which objects a sum, or an eviction, is about: the objects of one owner, of users, or all. */
 enum sb_unwind_scope {
 	SB_UNWIND_OWNER,
 	SB_UNWIND_USERS,

@@ -10,7 +10,7 @@
  * long as a mapped file holds the inode, and is not kept.
  *
  * Any user can run programs that map many files. Each owner of files has a share of the shared registry,
- * so that the tables of these files leave room for those of others. All owners but root together have a
+ * so that the tables of these files leave room for tables of others. All owners but root together have a
  * share that leaves room for root's files.
  *
  * The tick reads objects and tables under RCU.
@@ -78,7 +78,7 @@ struct sb_unwind_object {
 struct sb_unwind_registry {
 	struct mutex lock;
 	DECLARE_HASHTABLE(objects, SB_UNWIND_OBJECTS_BITS);
-	struct list_head order;	/* objects, the one that was found or set last at the end */
+	struct list_head order;	/* objects, the most recently found or set one at the end */
 	u64 users;		/* bits in use */
 	u64 bytes;		/* of all tables, including those that are being set or freed */
 	u64 user_bytes;		/* the same, of files that are not root's */
@@ -142,7 +142,7 @@ sb_unwind_object_table(const struct sb_unwind_object *object)
 /*
  * Sets the table of an object, to which the caller has a reference: `size` bytes at `from` in user
  * memory; NULL: the object has none. `elf`: the segments of the file, or NULL. `limit`: bytes of all
- * tables of the registry, of which those of one owner may use a share. `charge` is called with the bytes
+ * tables of the registry, of which the tables of one owner may use a share. `charge` is called with the bytes
  * of all tables, this one included, before memory is allocated for it, and may refuse. Waits for a grace
  * period if it frees another table. EEXIST, EINVAL, ENOSPC, EFAULT, ENOMEM as
  * STACKBEAT_IOC_UNWIND_TABLE.

@@ -25,7 +25,7 @@ static __always_inline u64 sb_hash(u64 hash, u64 address)
 
 /*
  * Reads user memory; only for a user access section. The address may be
- * any value: one that is not below `limit` is refused. The mask keeps it in the user half
+ * any value: a value not below `limit` is refused. The mask keeps it in the user half
  * under speculation, since the next address depends on the value read.
  */
 #define sb_read_user(value, type, address, limit, mask, error_label)           \

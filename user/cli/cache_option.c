@@ -42,7 +42,7 @@ static bool find_user_cache(char path[PATH_MAX])
 
 static bool find_default(char path[PATH_MAX])
 {
-	/* The environment of root may be that of the user who has called sudo. */
+	/* The environment of root may come from the user who has called sudo. */
 	if (geteuid())
 		return find_user_cache(path);
 	strcpy(path, ROOT_CACHE);

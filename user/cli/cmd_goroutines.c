@@ -297,7 +297,7 @@ static int dump_goroutines(struct dump *dump, struct error *error)
 		fprintf(stderr,
 			"stackbeat: %s is newer than this version of stackbeat: its goroutines are "
 			"read "
-			"as those of Go 1.%u\n",
+			"as in Go 1.%u\n",
 			dump->process.program.version, dump->process.layout->last);
 	err = read_memory(dump, error);
 	if (!err)

@@ -80,9 +80,9 @@ static const struct cli_option options[] = {
 	 "none)"},
 	{OPTION_HEADER_FILE, "header-file", "FILE",
 	 "add the headers in FILE, one per line, as in \"Authorization: Bearer TOKEN\""},
-	{OPTION_CACERT, "cacert", "FILE", "trust the certificates in FILE, not those of the system"},
+	{OPTION_CACERT, "cacert", "FILE", "trust the certificates in FILE, not the system's"},
 	{OPTION_CERT, "cert", "FILE",
-	 "the certificate of this client (PEM), with those of its issuers, for servers that ask for one"},
+	 "the certificate of this client (PEM), with its issuers', for servers that ask for one"},
 	{OPTION_KEY, "key", "FILE", "its key (PEM; default: in the file of the certificate)"},
 	{OPTION_INSECURE, "insecure", NULL, "send the headers of --header-file also without TLS"},
 	{OPTION_MAX_SERVICES, "max-services", "N",
@@ -104,7 +104,7 @@ static const struct command_help help = {
 		"else program) as a series with the label service_name. The files are recordings "
 		"of stackbeat.",
 	.options = options,
-	.notes = "URL is that of the server, as in http://127.0.0.1:4040; with --to pprof, also "
+	.notes = "URL is the server's, as in http://127.0.0.1:4040; with --to pprof, also "
 		 "the path; with --to otlp-experimental, as in http://127.0.0.1:4318. Exit status: "
 		 "0; 1 if something could not be pushed; 2 for a wrong "
 		 "command line.",

@@ -363,8 +363,8 @@ static char *join_arguments(int argc, char **argv)
 }
 
 /*
- * Writes the profile: after an error of the recording, that of the samples before it. Returns the
- * exit status.
+ * Writes the profile: after an error of the recording, the profile of the samples before it.
+ * Returns the exit status.
  */
 static int end_recording(struct record *record, int err, const struct error *reason)
 {

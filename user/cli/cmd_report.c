@@ -59,7 +59,7 @@ static const struct command_help help = {
 	.description = "Print a pprof FILE (-: standard input; default: " OUTPUT_DEFAULT
 		       "), or the sum of several, as text.",
 	.options = options,
-	.notes = "flat is the value of a function itself, cum that of the function and "
+	.notes = "flat is the value of a function itself, cum the value of the function and "
 		 "all functions it called. On a terminal, names are shortened to its width, and "
 		 "$PAGER "
 		 "(default: less) shows the text. Exit status: 0; 1 if FILE can't be shown; 2 "

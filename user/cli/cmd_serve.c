@@ -85,10 +85,10 @@ static const struct cli_option serve_options[] = {
 	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)"},
 	{OPTION_LISTEN, "listen", "ADDRESS",
 	 "unix:PATH, or ADDRESS:PORT, as in 127.0.0.1:7079 or [::1]:7079; repeatable; addresses other "
-	 "than those of the loopback need --tls-cert, and --token-file or --tls-client-ca "
+	 "than the loopback's need --tls-cert, and --token-file or --tls-client-ca "
 	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)"},
 	{OPTION_TLS_CERT, "tls-cert", "FILE",
-	 "the certificate (PEM), with those of its issuers, for addresses other than the loopback's"},
+	 "the certificate (PEM), with its issuers', for addresses other than the loopback's"},
 	{OPTION_TLS_KEY, "tls-key", "FILE", "its key (PEM; default: in the file of the certificate)"},
 	{OPTION_TLS_CLIENT_CA, "tls-client-ca", "FILE",
 	 "clients at these addresses need a certificate of an authority in this file (PEM)"},
@@ -473,7 +473,7 @@ int cmd_serve(int argc, char **argv)
 		free(server);
 		return STATUS_USAGE;
 	}
-	/* A message that nobody reads, or a file that is too large, does not end it. */
+	/* Ignore SIGPIPE and SIGXFSZ: neither may end the server. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	err = serve(server, argc, argv, &error);

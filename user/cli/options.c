@@ -23,7 +23,7 @@
 #define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
 #define SECONDS_MAX (365.0 * 24 * 3600)
 
-/* --help: lines of at most so many columns, and options that put their text on the next line. */
+/* --help: the most columns of a line, and options that put their text on the next line. */
 #define HELP_COLUMNS 80
 #define OPTION_COLUMNS_MAX 26
 
@@ -400,7 +400,7 @@ static int parse_event(const char *text, uint32_t *parts, struct error *error)
 			 text);
 }
 
-/* As `perf record --call-graph`. The bytes of dwarf,BYTES would be those of all samples: ignored.
+/* As `perf record --call-graph`. BYTES of dwarf,BYTES would be the size of each copy: ignored.
  */
 static int parse_call_graph(const char *text, enum unwind_method *method, struct error *error)
 {

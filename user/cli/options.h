@@ -158,7 +158,7 @@ enum {
 	VIEW_ABSOLUTE,
 	VIEW_GO_HIDE_RUNTIME,
 	VIEW_LINES,
-	VIEW_PATTERN, /* and those of enum view_pattern behind it */
+	VIEW_PATTERN, /* and the others of enum view_pattern behind it */
 };
 
 /* clang-format off */

@@ -5,7 +5,7 @@
  * binary (MiniDebugInfo).
  *
  * The files are not trusted. A file with another build ID, machine or type is rejected. Files are
- * mapped: access to one that shrinks raises SIGBUS, and a network file system may hang. So call
+ * mapped: access to a shrunk mapping raises SIGBUS, and a network file system may hang. So call
  * this in a worker process, which may die and may be killed.
  */
 #ifndef STACKBEAT_DEBUGINFO_DEBUG_FILES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Paths of debug files. Files are opened here, by a process that has the right to, and parsed
- * elsewhere (debug_files.h), by one that has no rights: names that it asks for are untrusted, and
+ * elsewhere (debug_files.h), by a process without rights: names that it asks for are untrusted, and
  * lead to regular files with an ELF header only.
  */
 #ifndef STACKBEAT_DEBUGINFO_DEBUG_PATHS_H

@@ -25,7 +25,7 @@
 #define CACHE_VARIABLE "DEBUGINFOD_CACHE_PATH"
 #define ROOT_CACHE_PARENT "/var/cache/stackbeat"
 /*
- * A worker needs a debug file and the one that it shares with others. Every request is sent to a
+ * A worker needs a debug file and the file that it shares with others. Every request is sent to a
  * server: a compromised worker could send there what it has read.
  */
 #define REQUESTS_MAX 8u

@@ -29,7 +29,7 @@ static bool is_ascii(const char *text, size_t length)
 
 /*
  * longjmp() is the only way to stop a demangler. Rust's has allocated the text of an identifier
- * that is not ASCII, and frees it after the call: the next text, at the latest that of a separator,
+ * that is not ASCII, and frees it after the call: the next text, at the latest a separator,
  * stops it.
  */
 static void append_text(const char *text, size_t length, void *opaque)

@@ -30,7 +30,7 @@ static const char *const section_names[SECTIONS] = {
 	[SECTION_RNGLISTS] = "rnglists",
 };
 
-/* Parses ".debug_NAME", or ".zdebug_NAME" of older compilers. SECTIONS: not one that is read. */
+/* Parses ".debug_NAME", or ".zdebug_NAME" of older compilers. SECTIONS: no section that is read. */
 static enum dwarf_section section_of(const char *name, bool *is_zdebug)
 {
 	static const char prefix[] = ".debug_", old_prefix[] = ".zdebug_";

@@ -111,7 +111,7 @@ bool dwarf_entry_attributes(struct cursor *cursor, const struct dwarf_unit *unit
 			    struct dwarf_entry *entry);
 
 /*
- * Reads the entry at a cursor in two steps: first its abbreviation, then those of its attributes
+ * Reads the entry at a cursor in two steps: first its abbreviation, then those among its attributes
  * that are in `slots` (SLOT_BIT()); an entry without an abbreviation has none. Both return false
  * for a broken entry; the rest of the unit is unusable then.
  */

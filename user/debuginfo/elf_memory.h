@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The contents of an ELF file at virtual addresses, by its PT_LOAD segments: also of a file without
- * section headers. The file is not mapped: one that shrinks has fewer bytes.
+ * section headers. The file is not mapped: a file that shrinks has fewer bytes.
  */
 #ifndef STACKBEAT_DEBUGINFO_ELF_MEMORY_H
 #define STACKBEAT_DEBUGINFO_ELF_MEMORY_H

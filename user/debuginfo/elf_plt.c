@@ -111,7 +111,7 @@ static bool is_plt(const struct plt_reader *reader, const GElf_Shdr *header)
 	       (!strncmp(name, ".plt", 4) || !strcmp(name, ".iplt"));
 }
 
-/* Whether pointers of the PLT have relocations beside those of .rela.plt. */
+/* Whether pointers of the PLT have relocations beside .rela.plt. */
 static bool has_other_slots(const struct plt_reader *reader)
 {
 	Elf_Scn *section = NULL;

@@ -509,7 +509,7 @@ static uint64_t unsized_end(const struct symbols *symbols, size_t index,
 static void nest_functions(struct symbols *symbols, const struct frame_index *frames)
 {
 	struct function *list = symbols->list;
-	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost one that has not ended */
+	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost function that has not ended */
 
 	for (size_t i = 0; i < symbols->count; i++) {
 		/* Functions that end here are never visited again. */

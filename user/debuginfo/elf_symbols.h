@@ -32,7 +32,7 @@ struct elf_file {
 	struct function *functions; /* this and all below: private */
 	size_t function_count;
 	char *names;
-	size_t names_size; /* at most that of the file's string tables */
+	size_t names_size; /* at most the size of the file's string tables */
 	bool is_borrowed; /* functions and names */
 	size_t steps; /* of nesting the functions, at most one per function; for tests */
 };
@@ -55,7 +55,7 @@ struct symbol {
 /*
  * Reads a regular file, or the `size` bytes of `image` if that is not NULL: build ID, executable
  * load segments, and with `functions` the symbol tables (.symtab and .dynsym, merged; without
- * section headers, that of PT_DYNAMIC) and the stubs of the PLT. The fd stays open, and is not
+ * section headers, the table of PT_DYNAMIC) and the stubs of the PLT. The fd stays open, and is not
  * needed afterwards. The size of these tables bounds the memory.
  *
  * Returns 0, to be followed by elf_clear(); or -EINVAL or -ENOMEM with `file` unchanged.

@@ -82,7 +82,7 @@ static int read_set(const struct goroutines_source *source, struct goroutine_lab
 							     .flags = STACKBEAT_GO_LABELS_CUT};
 	words = go_labels_sort(&record.labels, &sorted.labels) / sizeof(uint64_t);
 	set->at = labels->word_count;
-	/* A set without labels has no words: those of the next one must not be taken for it. */
+	/* A set without labels has no words: the words of the next set must not be taken for it. */
 	if (!words) {
 		sorted = (union record){.labels = {.size = sizeof(sorted.labels)}};
 		words = 1;

@@ -365,7 +365,7 @@ static void print_stack(const struct printer *printer, const struct goroutine *g
 	print_end(printer, stack->end);
 }
 
-/* The function is that of the machine code, and the line that of the statement, as in Go. */
+/* The function comes from the machine code, and the line from the statement, as in Go. */
 static void print_creator(const struct printer *printer, size_t index)
 {
 	const struct goroutine *goroutine = &printer->view->goroutines->items[index];

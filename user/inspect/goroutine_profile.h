@@ -38,7 +38,7 @@ void goroutine_profile_clear(struct goroutine_profile *result);
 
 /*
  * Prints the goroutines like runtime/pprof's goroutine profile with debug=2, by the symbols that
- * the profile has got meanwhile. The arguments of functions are left out. Errors are those of
+ * the profile has got meanwhile. The arguments of functions are left out. Errors are as of
  * `out`.
  */
 void goroutine_text_print(const struct goroutine_view *view, const struct goroutine_profile *made,

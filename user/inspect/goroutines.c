@@ -148,7 +148,7 @@ static bool is_parked(const struct fields *fields)
 	}
 }
 
-/* Whether the fields of a goroutine that is not dead can be those of one. */
+/* Whether the fields of a goroutine that is not dead can belong to one. */
 static bool is_well_formed(const struct fields *fields)
 {
 	return fields->status < GOROUTINE_STATUSES && fields->id && fields->stack_lo % WORD == 0 &&

@@ -3,7 +3,7 @@
  * Reads all goroutines of a running Go program from its memory, without stopping it.
  *
  * A goroutine that is parked does not change its stack. It is read twice, before and after its
- * stack, which is read twice, too. If all that matters is equal, the stack is one that the
+ * stack, which is read twice, too. If all that matters is equal, the stack is a stack that the
  * goroutine had; else it is tried again. All that is read is untrusted.
  */
 #ifndef STACKBEAT_INSPECT_GOROUTINES_H

@@ -148,7 +148,8 @@ const struct process_mapping *process_maps_at(const struct process_maps *maps, u
 	return low && address < maps->items[low - 1].end ? &maps->items[low - 1] : NULL;
 }
 
-/* The device of /proc/PID/maps is not that of stat() on file systems without one of their own. */
+/* The device of /proc/PID/maps differs from that in stat() on file systems without one of their
+ * own. */
 static bool is_file_of(const struct process_mapping *mapping, int fd)
 {
 	struct stat st;

@@ -5,7 +5,8 @@
 
 #include "lib/error.h"
 
-/* Marks the places that `bytes` fill from `first` on. Returns the first one that they do not fill.
+/* Marks the places that `bytes` fill from `first` on. Returns the first place that they do not
+ * fill.
  */
 static size_t mark_read(struct memory_batch *batch, size_t first, size_t bytes)
 {

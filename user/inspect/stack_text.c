@@ -245,7 +245,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Prints FUNCTION+offset (file:line), by the symbol at `address`; `offset` is that of `shown`. */
+/* Prints FUNCTION+offset (file:line), by the symbol at `address`; `offset` belongs to `shown`. */
 static void print_place(const struct printer *printer, uint64_t address, uint64_t shown)
 {
 	const struct stack_symbol *symbol = stack_symbols_at(printer->symbols, address);
@@ -483,7 +483,7 @@ static void print_unused(const struct printer *printer, uint64_t word)
 	}
 }
 
-/* The registers that point to a word: those of the first frame, and rsp and rbp of the others. */
+/* The registers that point to a word: all of the first frame, and rsp and rbp of the others. */
 static void print_pointers(const struct printer *printer, uint64_t address)
 {
 	const __u64 *before = NULL;

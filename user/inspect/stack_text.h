@@ -19,7 +19,7 @@ int stack_text_symbolize(struct stack_walk *walk, size_t words,
 
 /*
  * Prints the registers, the frames with their rules, and up to `words` words of each stack. Returns
- * 0 or -ENOMEM. Errors of writing are those of `out`.
+ * 0 or -ENOMEM. Errors of writing are errors of `out`.
  */
 int stack_text_print(const struct stack_walk *walk, const struct stack_symbols *symbols,
 		     size_t words, FILE *out);

@@ -240,7 +240,7 @@ static const char *append_text(struct label_values *values, size_t *used, const 
 	return text;
 }
 
-/* A program must not pass off its labels as those of stackbeat, of pprof, or of the user. */
+/* A program must not pass off its labels as labels of stackbeat, of pprof, or of the user. */
 static bool has_other_meaning(const struct labels *labels, const char *key)
 {
 	return label_of_key(key) != LABEL_OTHER || labels_have_added(labels, key) ||

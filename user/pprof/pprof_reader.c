@@ -100,7 +100,7 @@ __attribute__((format(printf, 2, 3))) static int report_invalid(const struct rea
 
 static int report_no_message(const struct reader *reader)
 {
-	return report_invalid(reader, "its bytes are no such message, or one that is too large");
+	return report_invalid(reader, "its bytes are no such message, or the message is too large");
 }
 
 static int report_no_memory(const struct reader *reader)

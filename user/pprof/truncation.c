@@ -7,7 +7,7 @@
 
 #include "lib/utf8.h"
 
-/* Between the name of a cause and that of an object, in a label. */
+/* Between the name of a cause and the name of an object, in a label. */
 #define OBJECT_SEPARATOR ": "
 
 static const char *const names[TRUNCATED_COUNT] = {

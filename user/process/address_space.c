@@ -249,7 +249,7 @@ static int set_latest(struct address_spaces *spaces, uint32_t pid, uint32_t inde
 	return hash_add(&spaces->by_pid, pid_hash(pid), index);
 }
 
-/* Whether the process has another address space, or its ID is that of another process. */
+/* Whether the process has another address space, or its ID belongs to another process. */
 static bool is_replaced(const struct address_spaces *spaces, const struct address_space *space)
 {
 	uint32_t index = latest_index(spaces, space->pid);

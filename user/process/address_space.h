@@ -86,7 +86,7 @@ void address_spaces_on_forget(struct address_spaces *spaces, forget_address_spac
 struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
 
 /*
- * Sets whether the process ids in records are those of /proc here, which is the default. If not,
+ * Sets whether the process ids in records are as in /proc here, which is the default. If not,
  * ended processes can't be recognized.
  */
 void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same);
@@ -116,7 +116,7 @@ bool address_space_ready(const struct address_space *space, uint32_t generation,
 int address_space_advance(struct address_space *space, uint32_t generation);
 
 /*
- * Looks up `count` (at least 1) addresses at a generation, up to the first one that is in
+ * Looks up `count` (at least 1) addresses at a generation, up to the first address that is in
  * SEGMENT_NONE, and that one. Replaces each by its offset, and sets its segment. Returns the number
  * of addresses looked up. For a generation that the address space has passed, only mappings that
  * have not changed since are found.
@@ -219,7 +219,7 @@ int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
 /* Returns the bytes of memory of the address spaces, without the overhead of malloc(). */
 size_t address_spaces_bytes(const struct address_spaces *spaces);
 
-/* Returns the index of an address space; those of forgotten ones are used again. */
+/* Returns the index of an address space; indices of forgotten ones are used again. */
 uint32_t address_space_index(const struct address_space *space);
 
 void address_spaces_counts(const struct address_spaces *spaces,

@@ -370,7 +370,7 @@ static void fail_queue(struct file_opener *opener, const char *why)
 	}
 }
 
-/* Adds a job to the queue, before those of devices on which a file hangs. */
+/* Adds a job to the queue, before jobs of devices on which a file hangs. */
 static void enqueue(struct file_opener *opener, struct file_job *job)
 {
 	struct file_job **at = &opener->queue;

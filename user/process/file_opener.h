@@ -61,7 +61,7 @@ struct file_job {
 	uint32_t file; /* the caller's */
 	struct file_identity identity;
 	char *path; /* owned; NULL: unknown. Of files to be opened. */
-	/* Owned; of FILE_JOB_SAVE. NULL: that of the file; -ENODATA if it has none. */
+	/* Owned; of FILE_JOB_SAVE. NULL: the file's; -ENODATA if it has none. */
 	char *build_id;
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
 	uint32_t pid; /* as in struct file_place */

@@ -30,7 +30,7 @@ bool is_identical_file(const struct file_identity *identity, int fd)
 	    (uint64_t)st.st_size != identity->size)
 		return false;
 	/*
-	 * On overlayfs and btrfs, stat() returns another device number than that of the kernel's
+	 * On overlayfs and btrfs, stat() returns another device number than in the kernel's
 	 * inode. Both have no block device of their own, so that the major number is 0. The other
 	 * fields must do there.
 	 */

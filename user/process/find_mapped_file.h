@@ -37,7 +37,7 @@ struct file_place {
  */
 int find_mapped_file(const char *root, const struct file_place *place, unsigned int number);
 
-/* Returns whether an open file is the one that was mapped: has the same inode and size. */
+/* Returns whether an open file is the file that was mapped: has the same inode and size. */
 bool is_identical_file(const struct file_identity *identity, int fd);
 
 /* As find_mapped_file(), for at most 5 s. If `identity` is not NULL, the file is identical. */

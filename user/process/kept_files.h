@@ -19,11 +19,11 @@ bool is_file_linked(int fd);
 
 /*
  * Sorts files into the order in which they are to be closed: those that have a name first; among
- * these, and among the others, those of the owner who has the most left.
+ * these, and among the others, files of the owner who has the most left.
  */
 void kept_files_sort(struct kept_file *files, size_t count);
 
-/* Returns how many of `max` descriptors may be kept: at most half of those of the process. */
+/* Returns how many of `max` descriptors may be kept: at most half of the process's. */
 size_t kept_files_max(size_t max);
 
 #endif

@@ -52,7 +52,7 @@ enum state {
 
 /*
  * Only the main thread uses an entry: jobs have copies of what they need. Invariants: a file is
- * in `identities` if it is `announced`; `fd` is that of a kept descriptor, counted in
+ * in `identities` if it is `announced`; `fd` is a kept descriptor, counted in
  * files->kept_count, only if it is FILE_OPENED.
  */
 struct file_entry {
@@ -72,7 +72,7 @@ struct file_entry {
 	int fd; /* kept; -1: none */
 	int table_fd; /* opened for its unwind table; -1: none; or a negative errno value */
 	uint32_t owner; /* uid, see struct file_owner; of an opened file */
-	uint32_t table_owner; /* likewise, of one that was opened for its table */
+	uint32_t table_owner; /* likewise, of a file that was opened for its table */
 	uint8_t state; /* enum state */
 	uint8_t unmarked_sweeps; /* at most SWEEPS_FORGOTTEN */
 	uint8_t hung_sweeps; /* since it is FILE_HUNG */
@@ -355,7 +355,7 @@ static struct file_entry *find_identical(struct mapped_files *files, const struc
 	return index == HASH_NONE ? NULL : files->list[index];
 }
 
-/* Sets the identity of an entry, with path and build ID, from that of `key`. */
+/* Sets the identity of an entry, with path and build ID, from `key`. */
 static int announce(struct mapped_files *files, struct file_entry *entry,
 		    const struct file_entry *key)
 {
@@ -1053,7 +1053,7 @@ void mapped_files_mark(struct mapped_files *files, uint32_t index)
 }
 
 /*
- * Replaces the descriptor by that of a copy, if the file has a name: without one, only a process
+ * Replaces the descriptor by a copy's, if the file has a name: without one, only a process
  * that has it open keeps its file system from being unmounted.
  */
 static void copy_unmapped(struct mapped_files *files, struct file_entry *entry)

@@ -9,8 +9,8 @@
  * can need any more is released without.
  *
  * A descriptor keeps the file system of the file busy. When no live process maps the file any more,
- * and it still has a name, the descriptor is replaced by that of a copy in memory. If there are too
- * many descriptors, those of files that have a name are closed first, then those of the owners with
+ * and it still has a name, the descriptor is replaced by a copy in memory. If there are too
+ * many descriptors, files that have a name are closed first, then files of the owners with
  * the most. Such a file is opened again when it is symbolized, see mapped_file_open_candidate().
  *
  * An entry, and its index, lasts until no address space maps the file (mapped_files_mark()), no
@@ -107,7 +107,7 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
 					     uint64_t start, uint64_t end);
 
 /*
- * Returns the 64-bit vdso, a copy of that of this process. NULL if there is none, or out of
+ * Returns the 64-bit vdso, a copy of this process's. NULL if there is none, or out of
  * memory.
  */
 struct mapped_file *mapped_files_vdso(struct mapped_files *files);
@@ -115,7 +115,7 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files);
 /* Returns the index of the 64-bit vdso if mapped_files_vdso() has returned it; else UINT32_MAX. */
 uint32_t mapped_files_vdso_index(const struct mapped_files *files);
 
-/* Returns the file with an index, which must be that of one of these files. */
+/* Returns the file with an index, which must belong to one of these files. */
 struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index);
 
 /* Notes a process that maps the file, through which the file can be opened. */
@@ -139,7 +139,7 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file);
 struct table_hooks {
 	/* The kernel has reported a file, and lacks its unwind table. */
 	int (*missing)(struct mapped_file *file, void *arg); /* returns 0 or -ENOMEM */
-	/* A file is forgotten: its index may be that of another one soon. */
+	/* A file is forgotten: its index may belong to another file soon. */
 	void (*forgotten)(uint32_t index, void *arg);
 	void *arg;
 };

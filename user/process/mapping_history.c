@@ -62,7 +62,7 @@ struct mapping_history {
 	uint32_t missing_max; /* upper bound of the number of missing generations */
 	size_t coalesce_threshold; /* number of entries from which on anonymous ones are merged */
 	bool started; /* the map is valid */
-	bool in_gap; /* that of the first snapshot */
+	bool in_gap; /* the gap of the first snapshot */
 	bool incomplete; /* as the last snapshot in the map */
 	struct event *events; /* after `base`, sorted if `events_sorted` */
 	size_t event_count, event_capacity;
@@ -160,7 +160,7 @@ static size_t map_find(const struct map *map, uint64_t address)
 	return low;
 }
 
-/* Replaces the entries from `first` to `last` (excluded) by those of `with`. */
+/* Replaces the entries from `first` to `last` (excluded) by the entries of `with`. */
 static int map_splice(struct map *map, size_t first, size_t last, const struct map *with)
 {
 	size_t moved = (map->count - last) * sizeof(*map->order);
@@ -557,7 +557,7 @@ int mapping_history_add_mapping(struct mapping_history *history, uint32_t genera
 
 /*
  * Entries in the range of an event that are older than it become uncertain until `since`. So do
- * merged anonymous ones: their `since` may be that of another part.
+ * merged anonymous ones: their `since` may belong to another part.
  */
 static int mark_uncertain(struct map *map, const struct mapping *event, uint32_t generation,
 			  uint32_t since)
@@ -639,8 +639,8 @@ static void drop_events(struct mapping_history *history, size_t count)
 }
 
 /*
- * Returns the first generation between the last snapshot and the next one that may be missing, or
- * UINT32_MAX. A gap of a later snapshot may begin before the next one.
+ * Returns the first generation between the last snapshot and the next generation that may be
+ * missing, or UINT32_MAX. A gap of a later snapshot may begin before the next one.
  */
 static uint32_t next_gap_start(const struct mapping_history *history)
 {

@@ -29,7 +29,7 @@
  *
  * - Before the first snapshot (1, 2), its mappings are found where no event up to it has replaced
  *   them: A, but not B before its event. All events up to it must have arrived.
- * - From a snapshot on, a mapping is that of the latest event, or else of the snapshot. Where there
+ * - From a snapshot on, a mapping comes from the latest event, or else of the snapshot. Where there
  *   is neither, no mapping is certain, rather than unknown (.).
  * - In the gap (5), only what is the same before and after it is known.
  * - If the event of D were lost without another snapshot, nothing would be known from 4 on. If it
@@ -69,7 +69,7 @@ void mapping_history_free(struct mapping_history *history);
 
 /*
  * Add one record: a snapshot of all mappings at a generation; one mapping of such a snapshot; a
- * mapping event. `gap` is that of struct stackbeat_address_space; `incomplete`: the kernel dropped
+ * mapping event. `gap` is as in struct stackbeat_address_space; `incomplete`: the kernel dropped
  * mappings of the snapshot. All return 0 or -ENOMEM. A mapping or an event beyond a bound is
  * dropped, and counted in *dropped.
  */

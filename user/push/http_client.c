@@ -168,7 +168,7 @@ static int read_headers(const struct http_client *client, struct curl_slist **li
 	return err;
 }
 
-/* Replaces the headers by those of `file` (NULL: none). If that fails, they stay. */
+/* Replaces the headers by the headers of `file` (NULL: none). If that fails, they stay. */
 static int replace_headers(struct http_client *client, FILE *file, struct error *error)
 {
 	struct curl_slist *list = NULL;
@@ -301,7 +301,7 @@ static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
 }
 
 /*
- * Other than 0 aborts the request. One that was sent completely may have been accepted: its answer
+ * Other than 0 aborts the request. A completely sent request may have been accepted: its answer
  * is awaited, so that it is not sent again.
  */
 static int check_stop(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
@@ -323,7 +323,7 @@ static CURLcode set_certificate(const struct http_client *client)
 	snprintf(key, sizeof(key), PATH_OF_FD, client->key);
 	code |= library->easy_setopt(client->curl, CURLOPT_SSLCERT, certificate);
 	code |= library->easy_setopt(client->curl, CURLOPT_SSLKEY, key);
-	/* OpenSSL would ask for that of an encrypted key at the terminal. */
+	/* OpenSSL would ask for the password of an encrypted key at the terminal. */
 	code |= library->easy_setopt(client->curl, CURLOPT_KEYPASSWD, "");
 	return code;
 }

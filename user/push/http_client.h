@@ -15,8 +15,9 @@ struct error;
 struct http_options {
 	const char *url; /* http:// or https://; paths of requests are appended */
 	const char *header_file; /* a header a line, as in "Authorization: Bearer X"; or NULL */
-	const char *ca_file; /* certificates that are trusted; NULL: those of the system */
-	const char *certificate_file; /* of this client, PEM, with those of its issuers; or NULL */
+	const char *ca_file; /* certificates that are trusted; NULL: the system's */
+	const char *
+		certificate_file; /* of this client, PEM, with its issuers' certificates; or NULL */
 	const char *key_file; /* PEM, not encrypted; NULL: in the file of the certificate */
 	bool insecure; /* send the headers of the file without TLS */
 	bool (*stop)(void); /* when it returns true, what is not sent yet is not sent; or NULL */
@@ -25,7 +26,7 @@ struct http_options {
 /* What became of a request. */
 enum http_result {
 	HTTP_ACCEPTED,
-	HTTP_UNAVAILABLE, /* no answer, or one that says to try again, or to authenticate */
+	HTTP_UNAVAILABLE, /* no answer, or an answer that says to try again, or to authenticate */
 	HTTP_FAILED, /* an error within the server, which may be due to this request */
 	HTTP_REFUSED, /* the server will never accept this request */
 	HTTP_NONE, /* there was nothing to request yet */
@@ -45,7 +46,7 @@ struct http_client;
 /*
  * Returns a client, which the caller frees with http_client_free(), or NULL with a message in
  * `error`: a wrong URL or header file, or no library. The URL may have no user and password, as
- * other users can see command lines. All files but that of `ca_file` are read here; the rights that
+ * other users can see command lines. All files but `ca_file` are read here; the rights that
  * this needs can be given up afterwards. A header file that has changed is read again before a
  * request, if that is permitted then.
  */

@@ -65,7 +65,7 @@ static ProtobufCBinaryData as_bytes(const struct message_buffer *buffer)
 	return (ProtobufCBinaryData){buffer->size, buffer->bytes};
 }
 
-/* The dictionary: its tables have the items, and so the indices, of those of the profile. */
+/* The dictionary: its tables have the items, and so the indices, of the profile's tables. */
 
 static Stackbeat__Otlp__AnyValue string_value(uint32_t string)
 {
@@ -109,8 +109,8 @@ static void write_labels(struct writer *writer)
 }
 
 /*
- * The build IDs are attributes behind the labels. Returns the index of that of a mapping, which is
- * that of an equal one before.
+ * The build IDs are attributes behind the labels. Returns the index of a mapping's ID, which is
+ * the index of an equal ID before.
  */
 static int32_t write_build_id(struct writer *writer, uint32_t build_id)
 {
@@ -119,7 +119,7 @@ static int32_t write_build_id(struct writer *writer, uint32_t build_id)
 
 	if (!*attribute) {
 		*attribute = (int32_t)(writer->profile->labels.count + writer->build_id_count++);
-		/* The string behind those of the profile. */
+		/* The string behind the profile's strings. */
 		write_attribute(writer, (uint32_t)writer->profile->strings.count, 0, &value);
 	}
 	return *attribute;

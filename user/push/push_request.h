@@ -24,7 +24,7 @@ enum push_form {
 };
 
 #define PUSH_LABELS_MAX 16u /* of the user, in a series */
-#define PUSH_SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with that of the service */
+#define PUSH_SERIES_LABELS_MAX (PUSH_LABELS_MAX + 1) /* with the service's label */
 
 /* A label of the series to which a profile belongs. */
 struct push_label {
@@ -40,8 +40,8 @@ struct push_request {
 int push_form_parse(const char *name, enum push_form *form, struct error *error);
 
 /*
- * Returns whether servers accept `name` as that of a label: [a-zA-Z_][a-zA-Z0-9_]*, in OTLP with
- * dots behind the first letter, without the names that begin with "__", which are theirs.
+ * Returns whether servers accept `name` as the name of a label: [a-zA-Z_][a-zA-Z0-9_]*, in OTLP
+ * with dots behind the first letter, without the names that begin with "__", which are theirs.
  */
 bool push_label_is_valid(enum push_form form, const char *name);
 

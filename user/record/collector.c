@@ -348,7 +348,7 @@ static int bound_memory(struct collector *collector)
 		err = window_reduce(&collector->window, collector->labels,
 				    MAX(room, collector->memory / 8));
 	}
-	/* Nor if there was nothing to merge. */
+	/* The next pass is delayed too if nothing could be merged. */
 	collector->bound_at = used_memory(collector) + collector->memory / 16;
 	return err;
 }

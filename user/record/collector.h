@@ -48,8 +48,8 @@ struct collector {
 };
 
 /*
- * `labels` are those of the samples; the chosen ones distinguish them. `save_directory`
- * and `sandbox` are those of mapped_files_save(), or NULL. All must outlive the collector.
+ * `labels` belong to the samples; the chosen ones distinguish them. `save_directory`
+ * and `sandbox` are as for mapped_files_save(), or NULL. All must outlive the collector.
  * `no_symbolize`: no symbols are read. Returns 0 or a negative errno value; collector_clear() is to
  * be called in both cases, and `collector` must not move until then.
  */
@@ -60,7 +60,7 @@ void collector_clear(struct collector *collector);
 
 /*
  * Starts collecting from a device, which must stay open until collector_stop(). `same_pid_ns`:
- * process IDs from the kernel are those of this process' /proc.
+ * process IDs from the kernel are as in this process' /proc.
  */
 void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns);
 
@@ -70,7 +70,7 @@ struct collector_unwinding {
 	uint32_t copy_size; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
 	struct file_cache *cache; /* of unwind tables; NULL: none */
 	bool verifies; /* samples with extra copies are unwound again by collector_verify() */
-	/* Gets one line about the unwind table of each file; NULL: nobody does. */
+	/* Called with one line per unwind table. NULL: off. */
 	void (*message)(const char *text, void *arg);
 	void *arg;
 };
@@ -84,8 +84,8 @@ int collector_use_tables(struct collector *collector, const struct collector_unw
 			 struct error *error);
 
 /*
- * Sets the events of `fds` for which collector_drain() is to be called, beside those of the device.
- * Returns their number.
+ * Sets the events of `fds` for which collector_drain() is to be called, beside the events of the
+ * device. Returns their number.
  */
 #define COLLECTOR_FDS UNWIND_TABLES_FDS
 size_t collector_poll(const struct collector *collector, struct pollfd fds[COLLECTOR_FDS]);

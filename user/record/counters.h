@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The counters of a recording: those of the module (enum stackbeat_stat), and those of the reader,
+ * The counters of a recording: the module's (enum stackbeat_stat), and the reader's,
  * in one array, with one table of their names. The status, the summary, the comments of a profile
  * and the metrics use these names.
  */

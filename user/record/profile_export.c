@@ -84,7 +84,7 @@ static void encode_unwinding(const struct window *window, const struct recording
 	if (recording->unknown_go)
 		profile_comment(window->profile,
 				"Go 1.%u is newer than this version of stackbeat: its goroutines "
-				"are read as those of Go 1.%u",
+				"are read as in Go 1.%u",
 				recording->unknown_go,
 				go_layout_of_version(1, recording->unknown_go)->last);
 }
@@ -194,7 +194,7 @@ static bool are_rare(const struct profile *profile, const struct kallsyms *kalls
 	return missing * 100 <= total * percentage;
 }
 
-/* Returns whether the kept symbols do for the functions of the kernel in a profile. */
+/* Returns whether the cached kernel symbols suffice for this profile. */
 static bool kept_symbols_suffice(const struct profile *profile, const struct recording *recording,
 				 const struct kallsyms *kallsyms)
 {

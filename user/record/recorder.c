@@ -331,7 +331,7 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 {
 	int err;
 
-	/* After the stop, the counters are those of the stop. */
+	/* After the stop, the counters are as at the stop. */
 	if (!recorder->stopped) {
 		err = read_stats(recorder, error);
 		if (err)

@@ -53,7 +53,7 @@ struct recorder_config {
 	void (*configured)(const struct session *session, void *arg);
 	/* A problem that doesn't end the recording. */
 	void (*warning)(const char *text, void *arg);
-	/* Gets one line about the unwind table of each file; NULL: nobody does. */
+	/* Called with one line per unwind table. NULL: off. */
 	void (*table)(const char *text, void *arg);
 	/* Called once a second, with counters up to date; NULL: never. */
 	void (*progress)(const struct recording *recording, const struct sample_totals *totals,
@@ -85,7 +85,7 @@ struct recorder {
 	int64_t own_cpu_ns[CPU_PARTS]; /* of this process and the openers that it forked */
 	int64_t start; /* CLOCK_MONOTONIC, ns */
 	struct wall_clock clock;
-	bool stopped; /* the counters are those of the stop */
+	bool stopped; /* the counters are as at the stop */
 	uint64_t stats[STACKBEAT_S_COUNT]; /* of the module, as they were last read */
 	struct recording taken; /* the counters and the duration at the last recorder_take() */
 	int64_t taken_suspended_ns; /* see wall_clock.h; likewise */

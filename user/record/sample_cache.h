@@ -30,9 +30,9 @@ void sample_cache_free(struct sample_cache *cache);
 
 /*
  * Counts the samples at the beginning of `data` in their stacks and in `totals`, up to the first
- * one that is not in the cache, or whose stack was removed. `data` is `available` bytes (a multiple
- * of 8) of records that are not verified: a record that equals a cached one is valid. Returns the
- * bytes of the counted samples.
+ * a sample that is not in the cache, or whose stack was removed. `data` is `available` bytes (a
+ * multiple of 8) of records that are not verified: a record that equals a cached one is valid.
+ * Returns the bytes of the counted samples.
  */
 uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals);

@@ -24,7 +24,7 @@ struct stack {
 	uint8_t user_stop; /* the same, or TRUNCATION_STOP_* */
 	uint16_t flags; /* STACKBEAT_SAMPLE_KERNEL, _COMPAT */
 	uint16_t table_frames; /* user frames that an unwind table has found */
-	bool is_copy; /* the user frames are those of a copy of the stack, see stack_copies.h */
+	bool is_copy; /* the user frames come from a copy of the stack, see stack_copies.h */
 	bool has_go_creator;
 	uint16_t go_label_words; /* size of the labels of the goroutine; 0: none */
 	/* Of the table. */

@@ -61,7 +61,7 @@ struct copy_walk {
 	const struct stackbeat_sample *sample;
 	const struct stackbeat_stack *stack;
 	const struct address_space *space;
-	const struct mapping_view *view; /* NULL: the mappings are those of `space` */
+	const struct mapping_view *view; /* NULL: the mappings belong to `space` */
 	struct walk_mapping mapping; /* of the address looked up last */
 	uint32_t missing; /* file without its table, at which the walk has ended; or NO_FILE */
 };

@@ -64,7 +64,7 @@ struct copied_frames {
 
 /*
  * As stack_table_add(), for a sample with a copy of its stack: with `frames` instead of its own
- * user part (NULL: with that), and with the mappings of `view` (NULL: those of its address space).
+ * user part (NULL: with that), and with the mappings of `view` (NULL: its address space's).
  */
 int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sample *sample,
 			   const struct copied_frames *frames, const struct mapping_view *view);

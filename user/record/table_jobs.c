@@ -420,7 +420,7 @@ static void finish_job(struct unwind_tables *tables, struct slot *slot)
 		fail(tables, file, err, problem.text);
 		return;
 	}
-	/* One that the module has refused may be made again for its next retry only. */
+	/* A table that the module has refused may be made again for its next retry only. */
 	if (!tables->list[file->index].refusal)
 		tables->list[file->index].retries = 0;
 	count_result(tables, file, &summary, false);

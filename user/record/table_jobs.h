@@ -47,7 +47,7 @@ struct unwind_tables_config {
 	int64_t retry_ns; /* before the first retry after a failure; 0: a second */
 	/* As device_push_unwind_table(). */
 	int (*push)(uint64_t file, const struct stackbeat_unwind_table *table, void *arg);
-	/* Gets one line about each file; NULL: nobody does. */
+	/* Called with one line per file. NULL: off. */
 	void (*message)(const char *text, void *arg);
 	void *arg;
 };

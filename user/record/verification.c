@@ -94,7 +94,7 @@ void verification_free(struct verification *verification)
 	free(verification);
 }
 
-/* Sets *index to that of the view for a sample. Returns 0 or -ENOMEM. */
+/* Sets *index to the index of the view for a sample. Returns 0 or -ENOMEM. */
 static int get_view(struct verification *verification, const struct stackbeat_sample *sample,
 		    const struct address_space *space, size_t *index)
 {

@@ -432,7 +432,7 @@ static bool loses_label(const struct labels *labels, const char *key, enum loss 
 	case LABEL_MERGED:
 		return loss >= LOSS_CALLERS;
 	default:
-		/* A label of a goroutine, or one that all samples have. */
+		/* A label of a goroutine, or a label that all samples have. */
 		return loss >= LOSS_THREAD && !labels_have_added(labels, key);
 	}
 }
@@ -452,7 +452,7 @@ static uint32_t translate_label(struct reduction *reduction, uint32_t number)
 }
 
 /*
- * A sample that loses something gets LABEL_MERGED. One that has lost callers before loses what
+ * A sample that loses something gets LABEL_MERGED. A sample that has lost callers before loses what
  * stands for them, which is a caller, too.
  */
 static uint32_t reduce_labels(struct reduction *reduction, uint32_t label_set, enum loss loss,

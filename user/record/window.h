@@ -5,7 +5,7 @@
  *
  * A location is an offset in a segment (see process/address_space.h): it has the mapping of
  * segment_source(), or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
- * chosen or not, if its stack is truncated unless the symbols show a root. Values are those of
+ * chosen or not, if its stack is truncated unless the symbols show a root. Values are as in
  * profile_set_recorded_types().
  */
 #ifndef STACKBEAT_RECORD_WINDOW_H
@@ -52,7 +52,7 @@ struct window {
 };
 
 /*
- * Makes an empty window. It holds those of `files` (NULL: none) in which its stacks have frames,
+ * Makes an empty window. It holds all of `files` (NULL: none) in which its stacks have frames,
  * until window_clear(), for which `files` must still exist. Returns 0 or -ENOMEM. window_clear() is
  * to be called in both cases.
  */
@@ -74,7 +74,7 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 /*
  * Merges the lightest samples until the window takes at most `bytes`, as far as that is possible.
  * Sums stay exact. A sample first loses the labels of its thread (pid, nspid, tid, thread, cpu,
- * those of its goroutine and those that the program has given it: keys that are neither
+ * the labels of its goroutine and the labels that the program has given it: keys that are neither
  * stackbeat's nor added by `labels`), then all frames but the leaf, which gets a caller in
  * SEGMENT_MERGED, then all labels of the process, then its leaf. It gets the label "merged":
  * MERGED_LABELS or MERGED_CALLERS. Takes as much memory meanwhile as the window. Returns 0 or

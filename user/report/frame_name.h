@@ -8,7 +8,7 @@
 struct profile;
 struct profile_location;
 
-/* Returns the name of a function: the demangled one, or else that of the linker; "": it has none.
+/* Returns the name of a function: the demangled one, or else the linker's; "": it has none.
  */
 const char *function_name(const struct profile *profile, uint32_t function);
 

@@ -13,7 +13,7 @@
 #include "pprof/service.h"
 #include "report/frame_name.h"
 
-/* A place that is not the last one of a name has at least so many columns. */
+/* Each place of a name but the last has at least this width, in columns. */
 #define KEY_COLUMNS 15
 #define NAME_MAX_BYTES 4096u
 #define KNOWN_FRAMES ((size_t)1 << 16)

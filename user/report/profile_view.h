@@ -32,7 +32,7 @@ struct profile_view {
 	size_t key_count;
 };
 
-/* Returns whether a view is that of the profile as it is. */
+/* Returns whether a view shows the profile as it is. */
 bool profile_view_is_whole(const struct profile_view *view);
 
 /*

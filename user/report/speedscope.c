@@ -14,7 +14,7 @@
 
 #define NO_FRAME UINT32_MAX
 
-/* Indices in the table of frames, which has those of functions, then those of other locations. */
+/* Indices in the table of frames, which has frames of functions, then frames of other locations. */
 struct frames {
 	uint32_t *of_functions, *of_locations; /* NO_FRAME: none */
 	uint32_t count;

@@ -53,7 +53,7 @@ static void print_value(const struct report *report, int64_t value)
 		fprintf(report->out, "%*s", width, text + 1);
 }
 
-/* Percentages of a difference are those of the base, as in pprof. */
+/* Percentages of a difference refer to the base, as in pprof. */
 static void print_percent(const struct report *report, int64_t value)
 {
 	const struct calltree *tree = report->tree;
@@ -163,7 +163,7 @@ static struct unit choose_unit(const struct report *report, int64_t smallest)
 	return low;
 }
 
-/* The printed values: those of the profile, or their differences from the base. */
+/* The printed values: the profile's, or their differences from the base. */
 static int64_t flat_value(const struct calltree_function *function)
 {
 	return subtract_saturated(function->flat, function->base_flat);

@@ -29,7 +29,7 @@ struct report_options {
 /*
  * Prints a line about the profile, the functions with the largest values as `pprof -top` does, and
  * what the profile lacks to `out`. The caller checks
- * `out` for write errors. With a base, values are differences from it, and percentages those of its
+ * `out` for write errors. With a base, values are differences from it, and percentages refer to its
  * total, as in `pprof -top -diff_base`. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
  * to compare) or -ENOMEM.
  */

@@ -863,7 +863,7 @@ static int split_types(const char *first, const char *last, const char **end, co
 
 /*
  * Returns the name as Go prints it, to be freed, or NULL when out of memory. "..." stands for
- * type arguments, which are those of the machine code and not of the source.
+ * type arguments, which belong to the machine code and not to the source.
  */
 static char *printed_name(const struct go_pclntab *pclntab, const char *name)
 {

@@ -192,7 +192,7 @@ static int take_newest(struct perf_map_watcher *watcher, uint32_t user)
 }
 
 /*
- * Stores the fd of a map. The one of before may be that of a file that was replaced. Returns the fd
+ * Stores the fd of a map. The old one may belong to a file that was replaced. Returns the fd
  * for the caller to close, or -1. Call with the lock held.
  */
 static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd, uint32_t user)

@@ -22,7 +22,7 @@ struct perf_map_fd {
 
 /*
  * Limit of open maps. Processes without a map do not count. At the limit, the newest map of the
- * user whose processes have the most makes room for those of users with fewer. A map that is closed
+ * user whose processes have the most makes room for maps of users with fewer. A map that is closed
  * then, or not opened, is tried again by perf_map_watcher_poll() when there is room.
  */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u

@@ -18,7 +18,7 @@
 void capabilities_clear_bounding_set(void);
 
 /*
- * Restricts the calling thread to those of its capabilities that are in `kept` (CAPABILITY()s), and
+ * Restricts the calling thread to the capabilities that are in `kept` (CAPABILITY()s), and
  * clears the inheritable, ambient and bounding sets. Threads that it creates
  * later inherit that. Returns 0 or a negative errno value.
  */

@@ -42,7 +42,7 @@ static const struct child_rules {
 	enum child_outcome outcome;
 	int nice; /* at least */
 	int nicer; /* than its parent: a command with a low priority keeps it */
-	unsigned int cpu_s, deadline_s, memory_mib, file_mib; /* limits; 0: those of its parent */
+	unsigned int cpu_s, deadline_s, memory_mib, file_mib; /* limits; 0: its parent's */
 	bool has_namespaces; /* of its own, if its parent has CAP_SYS_ADMIN */
 	bool has_secrets; /* it may have the secrets of its parent */
 	bool outlives_parent; /* or it dies with it by other means, after a change of its user */

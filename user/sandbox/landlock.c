@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Rights of the first version; headers may lack those of later ones. */
+/* Rights of the first version; headers may lack rights of later ones. */
 #define READING (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define RIGHTS_1 ((UINT64_C(1) << 13) - 1)
 #define RIGHT_REFER (UINT64_C(1) << 13) /* version 2 */

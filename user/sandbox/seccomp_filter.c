@@ -170,7 +170,8 @@ static int add_compared(scmp_filter_ctx filter, uint32_t action, int call, unsig
 	return seccomp_rule_add_array(filter, action, call, 1, &comparison);
 }
 
-/* Adds a rule for a call if the bits of `mask` in one of its arguments equal those of `value`. */
+/* Adds a rule for a call if the bits of `mask` in one of its arguments equal the bits of `value`.
+ */
 static int add_masked(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
 		      unsigned int mask, unsigned int value)
 {

@@ -75,8 +75,7 @@ static int read_token(struct access *access, const char *path, struct error *err
 	while (isgraph((unsigned char)access->token[length]))
 		length++;
 	if (access->token[length] && !strchr("\r\n", access->token[length]))
-		return error_set(error, EINVAL,
-				 "%s: the token has characters other than those of ASCII", path);
+		return error_set(error, EINVAL, "%s: the token has characters outside ASCII", path);
 	explicit_bzero(access->token + length, strlen(access->token + length));
 	if (length < TOKEN_LENGTH_MIN || length > TOKEN_LENGTH_MAX)
 		return error_set(error, EINVAL, "%s: a token has %u to %u characters", path,

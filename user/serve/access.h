@@ -36,7 +36,7 @@ bool access_is_protected(const struct access *access);
 
 /*
  * Returns whether a client may read profiles. `authorization`: its header of this name (RFC 6750),
- * or NULL; `password`: that of RFC 7617, or NULL. The time that it takes depends on the length of
+ * or NULL; `password`: as of RFC 7617, or NULL. The time that it takes depends on the length of
  * the token alone.
  */
 bool access_is_granted(const struct access *access, const char *authorization,

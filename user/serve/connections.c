@@ -77,7 +77,7 @@ static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connecti
 		return MHD_NO;
 	if (route_handle_request(query, path, method) == MHD_NO)
 		return MHD_NO;
-	/* A request that waits has its own bounds. */
+	/* While a request waits, its query's deadline applies instead. */
 	if (query->state != STATE_NEW && query->state != STATE_ANSWERED)
 		client->deadline = INT64_MAX;
 	return MHD_YES;

@@ -16,7 +16,7 @@ struct access;
 /* At Unix sockets and at the loopback, requests to names of this machine alone are answered. */
 struct http_listener {
 	int socket; /* bound and listening */
-	bool is_tcp; /* clients need the token, if there is one; those of Unix sockets do not */
+	bool is_tcp; /* clients need the token, if there is one; clients of Unix sockets do not */
 	bool is_loopback; /* TCP without TLS */
 };
 

@@ -12,9 +12,9 @@
 struct error;
 
 /*
- * Listens at an address: "unix:PATH", whose socket has mode 0660 and the group `group` (-1: that of
- * the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6. Unless `any`
- * is set, other addresses than those of the loopback are refused (-EPERM). A Unix socket that
+ * Listens at an address: "unix:PATH", whose socket has mode 0660 and the group `group` (-1: the
+ * group of the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6.
+ * Unless `any` is set, addresses outside the loopback are refused (-EPERM). A Unix socket that
  * nobody listens at is replaced. Returns 0, or a negative errno value.
  */
 int listen_at(const char *address, bool any, gid_t group, struct http_listener *listener,

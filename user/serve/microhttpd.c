@@ -42,7 +42,7 @@ int gnutls_load(struct error *error)
 		.count = sizeof(names) / sizeof(names[0]),
 		.missing = problem,
 		.too_old = problem,
-		/* The one that libmicrohttpd has loaded: its sessions are changed. */
+		/* The library that libmicrohttpd has loaded: its sessions are changed. */
 		.flags = RTLD_NOLOAD,
 	};
 

@@ -32,7 +32,7 @@ struct error;
 	FUNCTION(stop_daemon)                                                                      \
 	FUNCTION(suspend_connection)
 
-/* Those of gnutls. */
+/* The functions of gnutls. */
 #define GNUTLS_FUNCTIONS(FUNCTION)                                                                 \
 	FUNCTION(certificate_allocate_credentials)                                                 \
 	FUNCTION(certificate_free_credentials)                                                     \

@@ -160,13 +160,13 @@
 	const selected = () => parseRange(state.a) || range;
 	const comparesTimes = () => Boolean(parseRange(state.b));
 
-	// The part of a query that is that of all requests.
+	// The part of a query that all requests share.
 	function filterParameters() {
 		const parameters = new URLSearchParams();
 		const [, key, value] = /^([^=]*)=?(.*)$/.exec(state.f);
 		if (state.s)
 			parameters.set("service", state.s);
-		// The server refuses other names: those of the page itself are no filters.
+		// The server refuses other names: names of the page itself are no filters.
 		if (state.f)
 			parameters.set(FILTERS.includes(key) ? key : `filter ${key}`, value);
 		return parameters;
@@ -303,7 +303,7 @@
 		} else {
 			setView(frame.contentWindow.location.hash);
 			frame.contentWindow.addEventListener("stackbeat:state", (event) => {
-				// Not of one that is being replaced.
+				// Not of a chart that is being replaced.
 				if (url === shownGraph)
 					setView(event.detail);
 			});
@@ -587,7 +587,7 @@
 	}
 
 	function moveSelection(direction, isEnd, repeats) {
-		// The chart may still be that of another time.
+		// The chart may still show another time.
 		const step = Math.max(Math.round(spanLength() / KEY_STEPS / MINUTE) * MINUTE, MINUTE);
 		const [from, until] = parseRange(state.a) || [range[1] - step, range[1]];
 		const next = isEnd ? [from, until + direction * step] : [from + direction * step, until + direction * step];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Messages between the process that samples and the one that serves HTTP, on a SOCK_SEQPACKET
+ * Messages between the process that samples and the process that serves HTTP, on a SOCK_SEQPACKET
  * socket.
  *
  * The samples are cut into slices, numbered from 1: each sample is in one slice. A slice is sent as
  * a symbolized profile in a file, some time after it was cut.
  *
  * If the server has a store, the sampler keeps each slice until the server has stored it: a server
- * that replaces one that has crashed gets them again. The messages for the one before are still in
+ * that replaces a crashed one gets them again. The messages for the one before are still in
  * the socket then, and the new one ignores them: all before its REPLY_READY, and those with the ID
  * of an ask that is not its own.
  */

@@ -332,7 +332,7 @@ static void handle_reply(struct http *http, const struct reply *reply, int file,
 		http->ended = true;
 		break;
 	case REPLY_SLICE:
-		/* One that is lost was counted by the sampler. */
+		/* A lost slice was counted by the sampler. */
 		if (slices_add(&http->slices, reply->slice, &slice) ||
 		    (file < 0 && reply->samples && !reply->err))
 			http->metrics.slices_dropped++;

@@ -57,7 +57,7 @@ struct client {
 	struct client *next;
 };
 
-/* A request; that of the store has no connection. */
+/* A request; the store's request has no connection. */
 struct query {
 	struct http *http;
 	struct MHD_Connection *connection;

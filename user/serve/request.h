@@ -41,10 +41,10 @@ enum request_purpose {
 	REQUEST_OTHER, /* all parameters are ignored */
 };
 
-/* Strings are those of request_parameter(). */
+/* Strings come from request_parameter(). */
 struct request {
 	uint32_t seconds;
-	uint32_t rate; /* Hz; 0: that of the continuous session */
+	uint32_t rate; /* Hz; 0: as the continuous session */
 	int64_t from_us, until_us; /* since 1970 */
 	struct profile_selection selection;
 	enum request_format format;

@@ -252,7 +252,7 @@ static enum MHD_Result answer_at_once(struct http *http, struct MHD_Connection *
 	if (!strcmp(path, "/debug/pprof/cmdline"))
 		return queue_bytes(http, connection, MHD_HTTP_OK, http->config->cmdline,
 				   http->config->cmdline_size, plain);
-	/* Profiles have their symbols; pprof asks for those of addresses without one. */
+	/* Profiles have their symbols; pprof asks for symbols of addresses without one. */
 	if (!strcmp(path, "/debug/pprof/symbol"))
 		return queue_bytes(http, connection, MHD_HTTP_OK, symbol, sizeof(symbol) - 1,
 				   plain);

@@ -87,7 +87,7 @@ static void note_stored(struct http *http, uint32_t slice)
 	send_stored(http);
 }
 
-/* A store that does not work gets the slices again, with those of the next window. */
+/* A store that does not work gets the slices again, with the slices of the next window. */
 static void end_store_job(struct http *http, int64_t now)
 {
 	struct query *query = &http->store;
@@ -96,8 +96,7 @@ static void end_store_job(struct http *http, int64_t now)
 	const bool is_stored = query->status == MHD_HTTP_OK || is_written;
 	char text[256];
 
-	if (result &&
-	    (result->child.done || is_written || result->store.damaged.merging.seconds)) {
+	if (result && (result->child.done || is_written || result->store.damaged.merging.seconds)) {
 		add_counts(&http->metrics.store, &result->store.counts);
 		http->metrics.windows = result->store.windows;
 		http->metrics.window_bytes = result->store.window_bytes;

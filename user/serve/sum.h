@@ -24,7 +24,7 @@ int sum_init(struct sum *sum, const struct profile_selection *selection);
 /* Adds the samples of a profile. Returns 0, -EINVAL for one with other value types, or -ENOMEM. */
 int sum_add(struct sum *sum, const struct profile *part);
 
-/* Adds a time: that of a profile, or one without samples. */
+/* Adds a time: of a profile, or without samples. */
 void sum_add_time(struct sum *sum, int64_t start_ns, int64_t duration_ns);
 
 /*

@@ -28,7 +28,7 @@ int parts_write(const struct profile *profile, const char *path, uint64_t *size,
 
 /*
  * Reads the samples of a service from the file of parts. Returns a profile, without samples if the
- * window has none of the service, which the caller frees; or NULL if the parts are not those of the
+ * window has none of the service, which the caller frees; or NULL if the parts do not belong to the
  * window, are damaged, or memory ran out.
  */
 struct profile *parts_read(int parts, int window, const char *service);

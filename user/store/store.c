@@ -38,9 +38,9 @@
 /* A reader opens windows within milliseconds. A merge that must wait longer is left for later. */
 #define LOCK_TRIES 20u
 #define LOCK_PAUSE_MS 10
-/* On a full disk, so many times the size of a new window is removed at most. */
+/* On a full disk, at most this many times the size of a new window is removed. */
 #define ROOM_FACTOR 4u
-/* More than one, so that those of a time without a writer go, too. */
+/* More than one, so that windows of a time without a writer go, too. */
 #define REMOVED_OLD_MAX 2u
 /* Windows of this part of the limit of age stay, whatever the clock says. */
 #define KEPT_PART 4
@@ -951,7 +951,7 @@ static void skip_sources(const struct profile *merged, struct open_window *windo
 	}
 }
 
-/* Returns an fd with the parts of a window, or -1. They may be those of another version of it. */
+/* Returns an fd with the parts of a window, or -1. They may belong to another version of it. */
 static int open_window_parts(const struct store *store, const struct open_window *windows, size_t i,
 			     size_t count)
 {

@@ -39,7 +39,7 @@ struct store_limits {
 
 struct store_window {
 	struct window_name name;
-	uint64_t size; /* bytes, with those of its parts.h */
+	uint64_t size; /* bytes, with the bytes of its parts.h */
 };
 
 /* Counts since store_open(). */
@@ -89,7 +89,7 @@ struct store {
 
 /*
  * Creates the directory of a store unless there is one, which keeps its owner. A new one becomes
- * that of `owner` and the group of the same number, unless that is -1. The owner of the directory
+ * the user `owner` and the group of the same number, unless that is -1. The owner of the directory
  * that it is in may put a link in its place meanwhile: that is not followed. Returns 0 or a
  * negative errno value.
  */
@@ -178,7 +178,7 @@ struct store_query {
  * Calls `add` with the profile of each window that has a part in the time from `from_us` to before
  * `until_us`, until it returns other than 0. Needs no rights to write, and may run while another
  * process writes. Windows that can't be read are skipped and counted. With a `service`, profiles
- * may lack the samples of others: those of merged windows do, which are not read as a whole.
+ * may lack the samples of others: parts of merged windows do, which are not read as a whole.
  * Returns 0, what `add` has returned, or another negative errno value.
  */
 typedef int store_add_fn(const struct profile *profile, const struct window_name *name, void *arg);
@@ -187,9 +187,9 @@ int store_query(const char *path, int64_t from_us, int64_t until_us, const char 
 
 /*
  * Calls `each` with the sums of all services of each window and its time, until it returns other
- * than 0; otherwise as store_query(). The time is that of the samples: a window is longer than its
- * name says if the one before could not be written. That of a merged window is known as far as the
- * name gives it.
+ * than 0; otherwise as store_query(). The time counts the samples: a window is longer than its
+ * name says if the one before could not be written. The time of a merged window is known as far as
+ * the name gives it.
  */
 typedef int store_sums_fn(const struct services *services, int64_t start_us, int64_t end_us,
 			  void *arg);

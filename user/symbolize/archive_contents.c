@@ -106,7 +106,7 @@ static int collect_alt_file(const struct archive_collector *collector, const cha
 	return added < 0 ? added : 0;
 }
 
-/* `binary` is that of the binary, all zero if it is missing. */
+/* `binary` belongs to the binary, all zero if it is missing. */
 static int collect_debug_files(const struct archive_collector *collector, const char *path,
 			       const char *build_id, const struct elf_headers *binary)
 {
@@ -130,7 +130,7 @@ static int collect_debug_files(const struct archive_collector *collector, const 
 
 /* Files */
 
-/* The mappings of files with one build ID: any user can give a file that of another one. */
+/* The mappings of files with one build ID: any user can give a file the ID of another. */
 struct claims {
 	size_t *next; /* the next mapping with the build ID of each; HASH_NONE: none */
 	bool *repeats; /* whether an earlier mapping has the same build ID */
@@ -217,9 +217,9 @@ static int find_binary(const struct archive_collector *collector, const char *pa
 }
 
 /*
- * Opens the file of a build ID at the path of the first mapping or one that follows: the first
+ * Opens the file of a build ID at the path of the first mapping or a later one: the first
  * trusted one, or the only one, or -1. Reports files that are missing. headers[0], all zero before,
- * are those of the file; headers[1] are overwritten.
+ * belong to the file; headers[1] are overwritten.
  */
 static int open_binary(const struct archive_collector *collector, const struct claims *claims,
 		       size_t mapping, const char *build_id, struct elf_headers headers[2])

@@ -23,7 +23,7 @@ struct archive_plan {
 
 /*
  * Receives the contents. The functions return 0, or a negative errno value, which ends the
- * collection. The fds stay the caller's. `path` is that of the mapping, `name` that in the archive.
+ * collection. The fds stay the caller's. `path` belongs to the mapping, `name` to the archive.
  */
 struct archive_sink {
 	int (*binary)(void *arg, const char *path, const char *name, int fd);
@@ -33,7 +33,7 @@ struct archive_sink {
 	void *arg;
 };
 
-/* Collects the contents for a profile. Returns 0, a negative errno value, or that of the sink. */
+/* Collects the contents for a profile. Returns 0, a negative errno value, or the sink's. */
 int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink);
 

@@ -122,7 +122,7 @@ static int want_files_of(struct unpacking *unpacking, const struct profile *prof
 }
 
 /*
- * Returns whether an entry is a debug file without its binary. That may be one that several
+ * Returns whether an entry is a debug file without its binary. That may be a file that several
  * binaries share: only these name it. A binary comes before its debug file.
  */
 static bool is_shared_debug_file(const struct unpacking *unpacking, const char *name)

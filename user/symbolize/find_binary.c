@@ -61,7 +61,7 @@ static bool is_unchanged(const struct attempt *attempt, const struct stat *st, b
 	return is_not_newer(&st->st_mtim, time) && (is_copy || is_not_newer(&st->st_ctim, time));
 }
 
-/* Returns whether a file may be the one that is searched. A worker compares the build ID. */
+/* Returns whether a file may be the file that is searched. A worker compares the build ID. */
 static bool may_match(struct attempt *attempt, const char *path, int fd, const struct stat *st,
 		      bool is_copy)
 {
@@ -90,7 +90,7 @@ static int open_path(struct attempt *attempt, bool is_copy, const char *path)
 	return -1;
 }
 
-/* Returns the fd of a candidate (-1: none) if it is the one that is wanted, or -1. */
+/* Returns the fd of a candidate (-1: none) if it is the wanted file, or -1. */
 static int take_candidate(struct attempt *attempt, int fd)
 {
 	if (fd < 0 || attempt->skipped++ == attempt->candidate)

@@ -25,12 +25,12 @@ struct binary_finder {
 };
 
 /*
- * Opens the file number `candidate` (from 0) of those that may be the one that a profile names
- * `path`, with a build ID (hex, "" if it has none): the caller has a worker compare the build ID.
- * If only untrusted users have saved files with the build ID, and these differ, none is taken. Sets
- * *is_trusted to whether no untrusted user can have written it. Returns a read-only file descriptor
- * of a regular file, which the caller closes, or -ENOENT if there are no more, with the places
- * searched, or a file that was not taken, in `error`.
+ * Opens the file number `candidate` (from 0) among the possible places of the file that a profile
+ * names `path`, with a build ID (hex, "" if it has none): the caller has a worker compare the build
+ * ID. If only untrusted users have saved files with the build ID, and these differ, none is taken.
+ * Sets *is_trusted to whether no untrusted user can have written it. Returns a read-only file
+ * descriptor of a regular file, which the caller closes, or -ENOENT if there are no more, with the
+ * places searched, or a file that was not taken, in `error`.
  */
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
 		       unsigned int candidate, bool *is_trusted, struct error *error);

@@ -12,7 +12,7 @@ bool go_runtime_has(const char *system_name);
 
 /*
  * Leaves out the functions of Go's runtime at the leaf end of each stack, so that their time is
- * that of their caller: allocation, maps, channels, as in Go's heap profile
+ * the caller's: allocation, maps, channels, as in Go's heap profile
  * (runtime/pprof/protomem.go). What they have called of the kernel and the vDSO stays, as a callee
  * of that caller. Stacks without other functions stay, too. A comment says so. Returns 0, or
  * -ENOMEM: the profile may only be freed then.

@@ -72,7 +72,7 @@ static struct device_time *time_of_device(struct headers_time *time, int fd)
 	uint64_t device;
 	struct statx st;
 
-	/* The attributes in memory must do: the file system may hang. */
+	/* Use cached attributes only: a remote file system may hang. */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st))
 		return NULL;
 	device = makedev(st.stx_dev_major, st.stx_dev_minor);
@@ -215,7 +215,7 @@ static void describe_offset(struct profile *profile, uint32_t number,
 	profile_move_location(profile, number, profile_mapping(profile, &mapping), vaddr);
 }
 
-/* `segments` are those of `count` mappings. */
+/* `segments` belong to `count` mappings. */
 static void describe_locations(const struct live_source *live, struct profile *profile,
 			       const struct segments *segments, size_t count)
 {
@@ -296,7 +296,7 @@ static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigne
 		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
 }
 
-/* Perf maps of root count as those of file systems that can report any owner. */
+/* Perf maps of root count as files of file systems that can report any owner. */
 static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
 {
 	const struct live_source *live = arg;

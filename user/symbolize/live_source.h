@@ -4,7 +4,7 @@
  * sampled processes, and the running kernel.
  *
  * The recorder makes raw profiles: their mappings have nothing but a `source`, which is a segment
- * (segment_source()), and addresses are offsets in the segment, or those of the kernel.
+ * (segment_source()), and addresses are offsets in the segment, or kernel addresses.
  */
 #ifndef STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H
 #define STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H
@@ -31,8 +31,8 @@ struct live_source {
 };
 
 /*
- * Seconds that reading the headers of all files may take, and those of the files of a device: a
- * file system may hang, or be slow on purpose.
+ * Seconds that reading the headers of all files may take, and the headers of the files of a device:
+ * a file system may hang, or be slow on purpose.
  */
 #define LIVE_HEADERS_S 60
 #define LIVE_HEADERS_DEVICE_S 5

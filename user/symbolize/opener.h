@@ -36,8 +36,8 @@ struct opener {
 	struct file_cache *cache; /* of what workers have read; NULL: none */
 	/*
 	 * Memory shared with the parent: the owner of the job, or of the files that were opened; if
-	 * they have several, the first one that is not root: the files that a file names may belong
-	 * to others. OWNER_UNKNOWN at first, and for file systems that can report any owner.
+	 * they have several, the first owner that is not root: the files that a file names may
+	 * belong to others. OWNER_UNKNOWN at first, and for file systems that can report any owner.
 	 */
 	volatile uint32_t *owner;
 };

@@ -42,7 +42,7 @@ struct cached_line {
 
 /* Kinds of keys of the entries of a file; each key is a number. */
 enum key {
-	KEY_ADDRESS, /* itself: the lines are those of no other address */
+	KEY_ADDRESS, /* itself: the lines belong to no other address */
 	KEY_PAGE, /* the addresses of the page that are in the range have the lines */
 	KEY_FILE, /* 0: all addresses have the lines */
 };
@@ -155,7 +155,7 @@ static offset *find_text(struct symbol_cache *cache, uint32_t hash, const void *
 	return &slots[slot];
 }
 
-/* Sets *place to that of a copy of the bytes. Returns false if there is no room. */
+/* Sets *place to the place of a copy of the bytes. Returns false if there is no room. */
 static bool add_text(struct symbol_cache *cache, const void *bytes, size_t size, offset *place)
 {
 	uint32_t hash = hash_bytes(cache->seed, bytes, size);
@@ -336,7 +336,7 @@ static bool add_entry(struct symbol_cache *cache, const struct addition *additio
 	return true;
 }
 
-/* Returns whether a page has so many ranges that looking them up would take long. */
+/* Returns whether a page has too many ranges to look them up quickly. */
 static bool is_crowded(struct symbol_cache *cache, offset file, uint64_t address)
 {
 	const uint64_t page = number_of(KEY_PAGE, address);

@@ -28,7 +28,7 @@ enum symbol_kind {
 	SYMBOLS_PERF_MAP,
 };
 
-/* A mapping of a profile; the strings are those of the profile. */
+/* A mapping of a profile; the strings belong to the profile. */
 struct symbol_mapping {
 	const char *path;
 	const char *build_id; /* hex; "" if unknown */

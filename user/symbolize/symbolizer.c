@@ -353,7 +353,7 @@ static bool find_kernel_bias(const struct run *run, const struct mapping_job *ma
 }
 
 /*
- * Whether the mapping is that of a symbol's module (NULL: none). Accepts any module for the kernel
+ * Whether the mapping belongs to a symbol's module (NULL: none). Accepts any module for the kernel
  * itself, which includes generated code.
  */
 static bool symbol_matches(const struct mapping_job *mapping_job, const char *module)
@@ -479,7 +479,8 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 
 /* Run */
 
-/* The order of the jobs, and so of their messages. It must not depend on that of the samples. */
+/* The order of the jobs, and so of their messages. It must not depend on the order of the samples.
+ */
 static int compare_mappings(const void *left, const void *right, void *arg)
 {
 	const struct run *run = arg;

@@ -68,7 +68,7 @@ struct worker_state {
 	struct kept_symbols kept; /* what can be kept now */
 	bool can_keep, has_more; /* `kept` has more than `found` */
 	bool has_pclntab;
-	bool lacks_symbols; /* those of a file could not be read, perhaps for want of memory */
+	bool lacks_symbols; /* a file's symbols could not be read, perhaps for want of memory */
 	uint64_t bias; /* virtual address in the file minus address of the job */
 	uint64_t *vaddrs; /* in the file, of each address */
 	bool *resolved; /* each address: its lines were sent */
@@ -320,7 +320,7 @@ static void symbolize_by_symbols(struct worker_state *worker)
 }
 
 /*
- * Sends the addresses around each one that have the same symbol. With debug information, each
+ * Sends the addresses around each address that have the same symbol. With debug information, each
  * address has lines of its own.
  */
 static void send_ranges(struct worker_state *worker)

@@ -11,7 +11,7 @@
 void worker_main(enum worker_kind kind, const int fds[], size_t count);
 
 /*
- * Runs a job: fds are those of enum worker_fd (worker_protocol.h). Writes the messages to the
+ * Runs a job: fds are as in enum worker_fd (worker_protocol.h). Writes the messages to the
  * output, which it closes.
  */
 void symbolize_in_worker(const int fds[], size_t count);

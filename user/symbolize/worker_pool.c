@@ -30,10 +30,11 @@
 #include "symbolize/opener.h"
 
 #define PROCESSES_MAX WORKER_PROCESSES_MAX
-/* For each process, the opener of its worker, and one that may be busy with the worker before. */
+/* For each process, the opener of its worker, and an opener that may be busy with the worker
+ * before. */
 #define OPENERS_PER_PROCESS 2u
 #define OPENERS_MAX (OPENERS_PER_PROCESS * PROCESSES_MAX)
-/* So many addresses are worth parsing a file again in another worker. */
+/* This many addresses are worth parsing a file again in another worker. */
 #define SLICE_ADDRESSES_MIN 1000u
 #define READ_SIZE (256u << 10)
 /* Upper bound of a message. */
@@ -79,7 +80,7 @@ struct slice {
 
 /*
  * The files of an owner, in the order of their jobs. Each share gets the same number of workers,
- * and the same time: files that hang, or take long on purpose, delay those of others by no more
+ * and the same time: files that hang, or take long on purpose, delay the files of others by no more
  * than one of them takes.
  */
 struct share {
@@ -152,8 +153,8 @@ struct batch {
 	struct owner *owners;
 	size_t owner_count, owner_capacity;
 	/*
-	 * Shared with the openers, which write the owner of their files; by the opener, as one that
-	 * is kept may still write.
+	 * Shared with the openers, which write the owner of their files; by the opener, as an
+	 * opener that is kept may still write.
 	 */
 	volatile uint32_t *owners_seen;
 	struct opener_process openers[OPENERS_MAX];
@@ -225,7 +226,7 @@ static void kill_opener(struct batch *batch, struct opener_process *opener)
 		batch->killed_openers[batch->killed_count++] = pid;
 }
 
-/* Returns whether there were some. */
+/* Returns whether any opener was killed. */
 static bool kill_kept_openers(struct batch *batch)
 {
 	unsigned int count = batch->opener_count;
@@ -254,8 +255,8 @@ static void wait_for_openers(struct batch *batch)
 }
 
 /*
- * Closes, in an opener, what the pool has of the workers, with the one that is being started, and
- * of the other openers: the opener may outlive them.
+ * Closes, in an opener, what the pool has of the workers, with the worker that is being started,
+ * and of the other openers: the opener may outlive them.
  */
 static void close_pool_fds(const struct batch *batch)
 {
@@ -585,7 +586,7 @@ static void repeat_slice(struct batch *batch, struct worker *worker)
 	}
 }
 
-/* Results received before stay. */
+/* Keeps the results received so far. */
 static void abandon_task(struct batch *batch, struct worker *worker, const char *why)
 {
 	struct task *task = &batch->tasks[worker->job];
@@ -993,7 +994,7 @@ static int poll_workers(struct batch *batch)
 	now = now_ms();
 	if (batch->deadline <= now)
 		return -ETIME;
-	/* Backwards, as the last worker takes the slot of one that is removed. */
+	/* Backwards, as the last worker takes the slot of a removed one. */
 	for (size_t i = batch->worker_count; i > 0 && !err; i--)
 		err = update_worker(batch, &batch->workers[i - 1], &fds[(i - 1) * POLL_COUNT], now);
 	return err;

@@ -31,11 +31,11 @@ struct worker_job {
 	size_t count;
 	/*
 	 * Opens the file number `candidate` (from 0) of those that may be the file, which must be a
-	 * regular one. The opener calls it, maybe after those of other jobs: it must leave nothing
-	 * behind. The worker takes the first file that has the build ID of the job, or just the
-	 * first one if that is "". Returns an fd; -ENOENT if there are no more; or another negative
-	 * errno value if this candidate can't be opened. `error` is "" before; it may get a problem
-	 * of one line, which is reported if no file was taken. NULL: there is no file.
+	 * regular one. The opener calls it, maybe after the files of other jobs: it must leave
+	 * nothing behind. The worker takes the first file that has the build ID of the job, or just
+	 * the first one if that is "". Returns an fd; -ENOENT if there are no more; or another
+	 * negative errno value if this candidate can't be opened. `error` is "" before; it may get
+	 * a problem of one line, which is reported if no file was taken. NULL: there is no file.
 	 */
 	int (*open)(void *arg, unsigned int candidate, struct error *error);
 	/*
@@ -112,7 +112,7 @@ struct worker_progress {
 
 /* Requests to the opener, and its responses, which have the fd of the file */
 
-/* Values after those of enum debug_name (debuginfo/debug_paths.h). */
+/* Values after the values of enum debug_name (debuginfo/debug_paths.h). */
 #define OPEN_BINARY 100u
 /*
  * Opens what was kept of all files that the worker was given until now (kept_symbols.h). The result

@@ -13,7 +13,7 @@
 #define VALUES_MAX 16u
 /* Bytes of code for which expressions that depend on rip are evaluated, in one section. */
 #define RIP_BYTES_MAX (UINT64_C(1) << 20)
-/* Rows of such an expression that repeat after at most so many bytes, a power of 2. */
+/* Rows of such an expression that repeat after at most this many bytes, a power of 2. */
 #define RIP_PERIOD_MAX 64u
 
 /* An expression of the section, or a value of a register. */
@@ -504,7 +504,7 @@ static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const s
 }
 
 /*
- * Passes the rows of a range in which expressions depend on bits of rip, as that of the PLT does,
+ * Passes the rows of a range in which expressions depend on bits of rip, as in the PLT,
  * which has an entry each 16 bytes. They are evaluated at each address, until they repeat: the rows
  * then need no expression.
  */

@@ -56,7 +56,7 @@ struct cfi_row {
 	enum cfi_kind kind;
 	uint8_t base; /* register of the CFA, or of the caller's rsp, where that is another value */
 	bool is_indirect; /* CFA = *(base + offset) + addend, instead of base + offset */
-	bool is_exact; /* the caller has not called: its address is that of an instruction */
+	bool is_exact; /* the caller has not called: its address is an instruction's */
 	int64_t offset, addend;
 	struct cfi_value return_address, rbp, rbx;
 };

@@ -27,7 +27,7 @@
 
 /* The code at the entry point of a program or of a dynamic linker is shorter. */
 #define ENTRY_MAX 256u
-/* So is that of gcc's crtstuff.c, and of its function that calls destructors. */
+/* So is the code of gcc's crtstuff.c, and of its function that calls destructors. */
 #define CRT_MAX 512u
 #define DESTRUCTORS_MAX 64u
 /*
@@ -420,7 +420,7 @@ static bool find_version_in_segments(const struct compilation *compilation,
 }
 
 /*
- * Sets the layout of the runtime's structures, if the code agrees with that of the version. A
+ * Sets the layout of the runtime's structures, if the code agrees with the code of the version. A
  * version that is not known yet passes the same test.
  */
 static void set_layout(struct compilation *compilation, const struct go_runtime *runtime)

@@ -55,8 +55,8 @@ struct go_program {
 
 /*
  * Reads a file, of which the caller keeps the fd. Waits for the worker. Returns 0, to be followed
- * by go_program_clear(); -ENODATA if it is not a Go program, -ENOTSUP if it is one that is too old
- * or of another machine, or another negative errno value, with `error` set.
+ * by go_program_clear(); -ENODATA if it is not a Go program, -ENOTSUP if it is a program that is
+ * too old or of another machine, or another negative errno value, with `error` set.
  */
 int go_program_read(const struct sandbox_server *server, int fd, struct go_program *program,
 		    struct error *error);

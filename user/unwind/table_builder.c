@@ -197,7 +197,7 @@ static void set_rbx(const struct cfi_row *row, struct stackbeat_unwind_rule *rul
 	rule->flags |= STACKBEAT_UNWIND_RBX_SAVED;
 }
 
-/* Returns false if a table can't express the row; the rule is that of unknown code then. */
+/* Returns false if a table can't express the row; the rule then says that the code is unknown. */
 static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
 {
 	*rule = (struct stackbeat_unwind_rule){.kind_base = STACKBEAT_UNWIND_NONE};
@@ -327,7 +327,7 @@ static int compare_ranges(const void *left, const void *right)
 	return (a->end < b->end) - (a->end > b->end);
 }
 
-/* Ranges of a list that follow each other without a gap, as those of a function do. */
+/* Ranges of a list that follow each other without a gap, as the ranges of a function do. */
 struct run {
 	uint64_t start, end;
 	size_t first, count;
@@ -499,8 +499,8 @@ static int add_ranges(struct ranges *out, const struct ranges *ranges, size_t ne
 }
 
 /*
- * Makes *ranges the union of both, and where they overlap, that of `first`. Both are sorted. One of
- * them mostly has few ranges: what is between those is copied.
+ * Makes *ranges the union of both, and where they overlap, the range of `first`. Both are sorted.
+ * One of them mostly has few ranges: what is between those is copied.
  */
 static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 {

@@ -28,7 +28,7 @@ static enum walk_end end_of(enum stackbeat_unwind_result result)
 }
 
 /*
- * Sets the frame to that of the caller, and *by_table if a table has its rule. Returns false, with
+ * Sets the frame to the caller's, and *by_table if a table has its rule. Returns false, with
  * *end set, if there is none.
  */
 static bool step(struct walk *walk, bool *by_table, enum walk_end *end)

@@ -40,7 +40,7 @@ struct walk {
 	 */
 	void (*visit)(void *arg, const struct stackbeat_unwind_frame *frame,
 		      const struct walk_mapping *mapping, const struct stackbeat_unwind_rule *rule);
-	/* rip is a return address: that of a thread which has stored its own registers. */
+	/* rip is a return address: of a thread which has stored its own registers. */
 	bool begins_at_call;
 	size_t table_frames; /* frames that a table found; frame pointers found the others */
 };
@@ -54,7 +54,7 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 /* How a copy of a stack was walked. */
 struct walk_result {
 	enum walk_end end;
-	size_t frames; /* with that of rip itself, which needs no walk */
+	size_t frames; /* with the frame of rip itself, which needs no walk */
 	size_t table_frames; /* as in struct walk */
 	bool is_truncated; /* ended at the end of the copy: the stack is larger */
 	uint64_t unreadable; /* the address that could not be read last */

@@ -662,8 +662,8 @@ static void damaged_files_are_refused(void **state)
 	bytes = example_bytes(state, false, &size);
 	assert_not_decoded(bytes, 0, "FILE: not a pprof profile: it is empty");
 	assert_not_decoded("hello", 5,
-			   "FILE: not a pprof profile: its bytes are no such message, or one that "
-			   "is too large");
+			   "FILE: not a pprof profile: its bytes are no such message, or the "
+			   "message is too large");
 	assert_not_decoded(bytes, size - 1, "FILE: truncated: its gzip stream has no end");
 	assert_not_decoded(bytes, 2, "FILE: truncated: its gzip stream has no end");
 	bytes[size - 5] ^= 1;

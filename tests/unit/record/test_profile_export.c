@@ -820,7 +820,7 @@ static void comments_have_all_counters(void **state)
 		"unwind tables refused 34, ranges of code not supported 35, copies of "
 		"stacks used 36, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
-					 "goroutines are read as those of Go 1.27"));
+					 "goroutines are read as in Go 1.27"));
 	assert_int_equal(profile->comments.count, 16);
 	profile_free(profile);
 }

@@ -135,9 +135,9 @@ static void tokens_have_bounds(void **state)
 	refuse((struct access_files){.token = file_of("token", "0123456789abcde\n", 0600)}, -EINVAL,
 	       "a token has 16 to 4096 characters");
 	refuse((struct access_files){.token = file_of("token", TOKEN " \n", 0600)}, -EINVAL,
-	       "other than those of ASCII");
+	       "outside ASCII");
 	refuse((struct access_files){.token = file_of("token", TOKEN "\xc3\xa4", 0600)}, -EINVAL,
-	       "other than those of ASCII");
+	       "outside ASCII");
 	memset(longest, 'x', 4096);
 	assert_int_equal(
 		access_read(&access_data,

@@ -218,7 +218,7 @@ static void labels_become_labels_of_the_profile(void **state)
 	expect_item(1, "\xc3\xa4", "\xe2\x82\xac");
 }
 
-/* A program must not pass off its labels as those of stackbeat. */
+/* A program must not pass off its labels as labels of stackbeat. */
 static void keys_of_other_meaning_get_a_prefix(void **state)
 {
 	static const char *const taken[] = {"pid",       "nspid",       "comm",
