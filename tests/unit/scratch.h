@@ -35,8 +35,8 @@ static inline char *scratch_file(void **state, const char *name)
 	return asprintf(&path, "%s/%s", scratch->path, name) < 0 ? NULL : path;
 }
 
-/* Returns the number of directory entries; with `delete`, unlinks them (files only). */
-static inline size_t scratch_count(void **state, int delete)
+/* Returns the number of directory entries; with `deletes`, unlinks them (files only). */
+static inline size_t scratch_count(void **state, int deletes)
 {
 	const struct scratch *scratch = *state;
 	DIR *directory = opendir(scratch->path);
@@ -47,7 +47,7 @@ static inline size_t scratch_count(void **state, int delete)
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
 		count++;
-		if (delete)
+		if (deletes)
 			unlinkat(dirfd(directory), entry->d_name, 0);
 	}
 	if (directory)

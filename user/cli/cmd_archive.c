@@ -48,7 +48,7 @@ static const struct command_help help = {
 		 "1 if it was not; 2 for a wrong command line.",
 };
 
-struct arguments {
+struct archive_arguments {
 	const char *input, *output, *binaries;
 	bool no_debug, quiet, help;
 	struct sandbox_options sandbox_options;
@@ -56,7 +56,7 @@ struct arguments {
 
 static int parse_archive_option(int id, char *value, void *arg, struct error *error)
 {
-	struct arguments *arguments = arg;
+	struct archive_arguments *arguments = arg;
 
 	if (value && !*value)
 		return error_set(error, EINVAL, "the value of an option is empty");
@@ -81,7 +81,8 @@ static int parse_archive_option(int id, char *value, void *arg, struct error *er
 	}
 }
 
-static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
+static int cmd_archive_parse(struct archive_arguments *arguments, int argc, char **argv,
+			     struct error *error)
 {
 	int first, err = options_parse(argc, argv, options, false, parse_archive_option, arguments,
 				       &first, error);
@@ -117,14 +118,15 @@ static char *default_output(const char *input)
 	return output;
 }
 
-static void report_missing(void *arg, const char *path, const char *text)
+static void cmd_archive_report_missing(void *arg, const char *path, const char *text)
 {
 	(void)arg;
 	symbolize_messages_line(path, text);
 }
 
-static int write_archive(const struct arguments *arguments, const struct reader_sandbox *sandbox,
-			 const char *output, struct error *error)
+static int write_archive(const struct archive_arguments *arguments,
+			 const struct reader_sandbox *sandbox, const char *output,
+			 struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
 	struct profile *profile = pprof_read(arguments->input, error);
@@ -135,7 +137,7 @@ static int write_archive(const struct arguments *arguments, const struct reader_
 		.directories = directories,
 		.directory_count = 1,
 		.without_debug = arguments->no_debug,
-		.missing = report_missing,
+		.missing = cmd_archive_report_missing,
 	};
 	struct binary_archive_counts counts;
 	int err;
@@ -157,13 +159,13 @@ static int write_archive(const struct arguments *arguments, const struct reader_
 
 int cmd_archive(int argc, char **argv)
 {
-	struct arguments arguments = {0};
+	struct archive_arguments arguments = {0};
 	struct reader_sandbox sandbox = {.started = false};
 	char *default_name = NULL;
 	struct error error;
 	int err;
 
-	if (parse_arguments(&arguments, argc, argv, &error)) {
+	if (cmd_archive_parse(&arguments, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat archive: %s\n", error.text);
 		return STATUS_USAGE;
 	}

@@ -43,14 +43,14 @@ static const struct command_help help = {
 		 "wrong command line.",
 };
 
-struct arguments {
+struct flamegraph_arguments {
 	struct view_options view;
 	const char *output, *title;
 };
 
 static int parse_flamegraph_option(int id, char *value, void *arg, struct error *error)
 {
-	struct arguments *arguments = arg;
+	struct flamegraph_arguments *arguments = arg;
 
 	(void)error;
 	if (id == 'o')
@@ -60,7 +60,8 @@ static int parse_flamegraph_option(int id, char *value, void *arg, struct error 
 	return 0;
 }
 
-static int write_file(const char *path, const char *text, size_t size, struct error *error)
+static int cmd_flamegraph_write(const char *path, const char *text, size_t size,
+				struct error *error)
 {
 	struct atomic_file file;
 	int err = atomic_file_create(&file, path, error);
@@ -76,8 +77,8 @@ static int write_file(const char *path, const char *text, size_t size, struct er
 }
 
 /* Draws into *svg, which the caller frees, also on an error. */
-static int draw_svg(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
-		    struct error *error)
+static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, size_t *size,
+		    size_t *frames, struct error *error)
 {
 	struct flamegraph_options options = {
 		.title = arguments->title,
@@ -111,14 +112,14 @@ static int draw_svg(const struct arguments *arguments, char **svg, size_t *size,
 	return err;
 }
 
-static int draw_file(const struct arguments *arguments, struct error *error)
+static int draw_file(const struct flamegraph_arguments *arguments, struct error *error)
 {
 	size_t size = 0, frames = 0;
 	char *svg = NULL;
 	int err = draw_svg(arguments, &svg, &size, &frames, error);
 
 	if (!err)
-		err = write_file(arguments->output, svg, size, error);
+		err = cmd_flamegraph_write(arguments->output, svg, size, error);
 	free(svg);
 	if (!err && strcmp(arguments->output, "-"))
 		printf("%s: %zu frames, %zu kB\n", arguments->output, frames, (size + 512) / 1024);
@@ -127,7 +128,7 @@ static int draw_file(const struct arguments *arguments, struct error *error)
 
 int cmd_flamegraph(int argc, char **argv)
 {
-	struct arguments arguments = {.output = SVG_DEFAULT};
+	struct flamegraph_arguments arguments = {.output = SVG_DEFAULT};
 	struct error error;
 
 	if (view_options_parse(argc, argv, options, parse_flamegraph_option, &arguments,

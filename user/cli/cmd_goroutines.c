@@ -84,7 +84,7 @@ struct dump {
 	int64_t read_ns; /* time that reading the memory took */
 };
 
-static int parse_option(int id, char *value, void *arg, struct error *error)
+static int cmd_goroutines_parse_option(int id, char *value, void *arg, struct error *error)
 {
 	struct dump *dump = arg;
 
@@ -120,10 +120,10 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	}
 }
 
-static int parse_arguments(int argc, char **argv, struct dump *dump, struct error *error)
+static int cmd_goroutines_parse(int argc, char **argv, struct dump *dump, struct error *error)
 {
-	int first,
-		err = options_parse(argc, argv, options, false, parse_option, dump, &first, error);
+	int first, err = options_parse(argc, argv, options, false, cmd_goroutines_parse_option,
+				       dump, &first, error);
 
 	if (err || dump->help)
 		return err;
@@ -137,27 +137,28 @@ static int parse_arguments(int argc, char **argv, struct dump *dump, struct erro
 	return 0;
 }
 
-static void report_problem(void *arg, const char *path, const char *text)
+static void cmd_goroutines_report_problem(void *arg, const char *path, const char *text)
 {
 	symbolize_messages_problem(&((struct dump *)arg)->messages, path, text);
 }
 
-static void report_progress(void *arg, const char *path, uint64_t done, uint64_t total)
+static void cmd_goroutines_report_progress(void *arg, const char *path, uint64_t done,
+					   uint64_t total)
 {
 	symbolize_messages_progress(&((struct dump *)arg)->messages, path, done, total);
 }
 
-static void report_timeout(void *arg, unsigned int timeout_s, size_t files)
+static void cmd_goroutines_report_timeout(void *arg, unsigned int timeout_s, size_t files)
 {
 	symbolize_messages_timed_out(&((struct dump *)arg)->messages, timeout_s, files);
 }
 
-static int symbolize(struct dump *dump, struct error *error)
+static int cmd_goroutines_symbolize(struct dump *dump, struct error *error)
 {
 	struct symbolize_options symbolize = {
-		.problem = report_problem,
-		.progress = report_progress,
-		.timed_out = report_timeout,
+		.problem = cmd_goroutines_report_problem,
+		.progress = cmd_goroutines_report_progress,
+		.timed_out = cmd_goroutines_report_timeout,
 		.arg = dump,
 	};
 	struct symbolize_counts counts;
@@ -171,7 +172,7 @@ static int symbolize(struct dump *dump, struct error *error)
 	return err;
 }
 
-static int read_memory(struct dump *dump, struct error *error)
+static int cmd_goroutines_read(struct dump *dump, struct error *error)
 {
 	const struct go_process *process = &dump->process;
 	const struct goroutines_source source = {
@@ -200,7 +201,7 @@ struct text_file {
 	int err;
 };
 
-static ssize_t write_text(void *cookie, const char *bytes, size_t size)
+static ssize_t cmd_goroutines_write(void *cookie, const char *bytes, size_t size)
 {
 	struct text_file *text = cookie;
 
@@ -218,7 +219,7 @@ static int write_as_text(struct dump *dump, const struct goroutine_view *view, u
 
 	if (err)
 		return err;
-	out = fopencookie(&text, "w", (cookie_io_functions_t){.write = write_text});
+	out = fopencookie(&text, "w", (cookie_io_functions_t){.write = cmd_goroutines_write});
 	if (!out) {
 		atomic_file_discard(&text.file);
 		return error_errno(error, ENOMEM, "%s", dump->output);
@@ -244,7 +245,8 @@ static int write_as_pprof(struct dump *dump, uint64_t *size, struct error *error
 	return pprof_write(dump->made.profile, dump->output, size, error);
 }
 
-static void print_summary(const struct dump *dump, const struct goroutine_view *view, uint64_t size)
+static void cmd_goroutines_print_summary(const struct dump *dump, const struct goroutine_view *view,
+					 uint64_t size)
 {
 	const struct goroutines *goroutines = &dump->goroutines;
 	uint64_t hidden = goroutine_view_hidden(view);
@@ -274,12 +276,12 @@ static int write_output(struct dump *dump, struct error *error)
 	if (err)
 		return error_errno(error, ENOMEM, "can't make the profile");
 	if (!dump->no_symbolize)
-		err = symbolize(dump, error);
+		err = cmd_goroutines_symbolize(dump, error);
 	if (!err)
 		err = dump->text ? write_as_text(dump, &view, &size, error)
 				 : write_as_pprof(dump, &size, error);
 	if (!err && !dump->quiet)
-		print_summary(dump, &view, size);
+		cmd_goroutines_print_summary(dump, &view, size);
 	return err;
 }
 
@@ -299,7 +301,7 @@ static int dump_goroutines(struct dump *dump, struct error *error)
 			"read "
 			"as in Go 1.%u\n",
 			dump->process.program.version, dump->process.layout->last);
-	err = read_memory(dump, error);
+	err = cmd_goroutines_read(dump, error);
 	if (!err)
 		err = write_output(dump, error);
 	if (!err && !dump->quiet)
@@ -313,7 +315,7 @@ int cmd_goroutines(int argc, char **argv)
 	struct error error;
 	int err;
 
-	if (parse_arguments(argc, argv, &dump, &error)) {
+	if (cmd_goroutines_parse(argc, argv, &dump, &error)) {
 		fprintf(stderr, "stackbeat goroutines: %s\n", error.text);
 		return STATUS_USAGE;
 	}

@@ -110,7 +110,7 @@ static const struct command_help help = {
 		 "command line.",
 };
 
-struct arguments {
+struct push_arguments {
 	struct push_options push;
 	struct http_options http;
 	struct push_label labels[PUSH_LABELS_MAX];
@@ -125,7 +125,7 @@ struct arguments {
 /* Options */
 
 /* Adds KEY=VALUE, and writes to `text`. */
-static int add_label(struct arguments *arguments, char *text, struct error *error)
+static int cmd_push_add_label(struct push_arguments *arguments, char *text, struct error *error)
 {
 	char *value = strchr(text, '=');
 
@@ -143,7 +143,7 @@ static int add_label(struct arguments *arguments, char *text, struct error *erro
 }
 
 /* The value of the host may be empty. */
-static int check_labels(const struct arguments *arguments, struct error *error)
+static int check_labels(const struct push_arguments *arguments, struct error *error)
 {
 	const enum push_form form = arguments->push.form;
 
@@ -170,7 +170,7 @@ static int check_labels(const struct arguments *arguments, struct error *error)
  * Adds `host` as its label, or removes an empty one. With all labels in use, there is no
  * default.
  */
-static void complete_labels(struct arguments *arguments, const char *host)
+static void complete_labels(struct push_arguments *arguments, const char *host)
 {
 	const char *name = push_host_label(arguments->push.form);
 	struct push_label *labels = arguments->labels;
@@ -184,7 +184,7 @@ static void complete_labels(struct arguments *arguments, const char *host)
 		labels[(*count)++] = (struct push_label){name, host};
 }
 
-static int parse_limit(char *value, struct arguments *arguments, struct error *error)
+static int parse_limit(char *value, struct push_arguments *arguments, struct error *error)
 {
 	uint64_t size;
 
@@ -195,9 +195,9 @@ static int parse_limit(char *value, struct arguments *arguments, struct error *e
 	return 0;
 }
 
-static int parse_option(int id, char *value, void *arg, struct error *error)
+static int cmd_push_parse_option(int id, char *value, void *arg, struct error *error)
 {
-	struct arguments *arguments = arg;
+	struct push_arguments *arguments = arg;
 	uint32_t number;
 	int err;
 
@@ -218,7 +218,7 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 		return parse_number(value, "--spread", 0, SPREAD_MAX_S, &arguments->spread_s,
 				    error);
 	case OPTION_LABEL:
-		return add_label(arguments, value, error);
+		return cmd_push_add_label(arguments, value, error);
 	case OPTION_LABELS:
 		return labels_choose(&arguments->sample_labels, value, error);
 	case OPTION_HEADER_FILE:
@@ -257,11 +257,13 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	}
 }
 
-static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
+static int cmd_push_parse(struct push_arguments *arguments, int argc, char **argv,
+			  struct error *error)
 {
 	int first, err;
 
-	err = options_parse(argc, argv, options, false, parse_option, arguments, &first, error);
+	err = options_parse(argc, argv, options, false, cmd_push_parse_option, arguments, &first,
+			    error);
 	if (err || arguments->help)
 		return err;
 	if (first == argc)
@@ -347,23 +349,23 @@ static int give_up_rights(uid_t owner, uint64_t capabilities, struct error *erro
 
 /* Files */
 
-static const char *plural(uint64_t count)
+static const char *plural_ending(uint64_t count)
 {
 	return count == 1 ? "" : "s";
 }
 
-static void print_counts(const struct arguments *arguments, const struct push_counts *counts)
+static void print_counts(const struct push_arguments *arguments, const struct push_counts *counts)
 {
 	if (!arguments->quiet)
 		fprintf(stderr,
 			"stackbeat push: %" PRIu64 " sample%s in %" PRIu64 " profile%s, %" PRIu64
 			" refused, %" PRIu64 " stack%s merged\n",
-			counts->samples, plural(counts->samples), counts->requests,
-			plural(counts->requests), counts->refused, counts->merged,
-			plural(counts->merged));
+			counts->samples, plural_ending(counts->samples), counts->requests,
+			plural_ending(counts->requests), counts->refused, counts->merged,
+			plural_ending(counts->merged));
 }
 
-static bool push_file(struct http_client *client, const struct arguments *arguments,
+static bool push_file(struct http_client *client, const struct push_arguments *arguments,
 		      const char *path, struct push_counts *counts)
 {
 	struct error error;
@@ -381,7 +383,7 @@ static bool push_file(struct http_client *client, const struct arguments *argume
 	return result == HTTP_ACCEPTED;
 }
 
-static int push_files(struct http_client *client, const struct arguments *arguments,
+static int push_files(struct http_client *client, const struct push_arguments *arguments,
 		      struct error *error)
 {
 	struct push_counts counts = {0};
@@ -456,7 +458,7 @@ static void print_problem(struct problem *problem, const struct error *error)
  * Pushes until a signal comes. Messages are printed when they change. Machines whose windows end at
  * the same time, and whose server comes back at the same time, send at different ones.
  */
-static void follow_store(struct http_client *client, const struct arguments *arguments,
+static void follow_store(struct http_client *client, const struct push_arguments *arguments,
 			 struct push_state *state, struct push_store_counts *counts,
 			 struct push_metrics *metrics)
 {
@@ -496,7 +498,7 @@ static void follow_store(struct http_client *client, const struct arguments *arg
 	} while (!wait_seconds(pause ? until_retry(client, pause, random) : POLL_S));
 }
 
-static int push_from_store(struct http_client *client, const struct arguments *arguments,
+static int push_from_store(struct http_client *client, const struct push_arguments *arguments,
 			   struct error *error)
 {
 	struct push_store_counts counts = {0};
@@ -533,7 +535,7 @@ static int push_from_store(struct http_client *client, const struct arguments *a
 	return err;
 }
 
-static int push(const struct arguments *arguments, struct error *error)
+static int cmd_push_run(const struct push_arguments *arguments, struct error *error)
 {
 	struct http_client *client = http_client_new(&arguments->http, error);
 	int err;
@@ -548,7 +550,7 @@ static int push(const struct arguments *arguments, struct error *error)
 
 int cmd_push(int argc, char **argv)
 {
-	struct arguments arguments = {
+	struct push_arguments arguments = {
 		.push = {.services_max = PUSH_SERVICES_MAX,
 			 .samples_max = PUSH_SAMPLES_MAX,
 			 .bytes_max = PUSH_BYTES_MAX},
@@ -559,7 +561,7 @@ int cmd_push(int argc, char **argv)
 	char host[HOST_NAME_MAX + 1] = "";
 	struct error error;
 
-	if (parse_arguments(&arguments, argc, argv, &error)) {
+	if (cmd_push_parse(&arguments, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat push: %s\n", error.text);
 		return STATUS_USAGE;
 	}
@@ -573,7 +575,7 @@ int cmd_push(int argc, char **argv)
 		host[0] = '\0';
 	complete_labels(&arguments, host);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	if (push(&arguments, &error)) {
+	if (cmd_push_run(&arguments, &error)) {
 		fprintf(stderr, "stackbeat push: %s\n", error.text);
 		return STATUS_FAILED;
 	}

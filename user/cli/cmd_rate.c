@@ -20,7 +20,7 @@ struct rate_options {
 	uint32_t rate; /* Hz; 0: show */
 };
 
-static int parse_arguments(int argc, char **argv, struct rate_options *options, struct error *error)
+static int cmd_rate_parse(int argc, char **argv, struct rate_options *options, struct error *error)
 {
 	int first;
 	int err = session_option_parse(argc, argv, &options->common, &first, error);
@@ -62,7 +62,7 @@ int cmd_rate(int argc, char **argv)
 	struct error error;
 	int err;
 
-	if (parse_arguments(argc, argv, &options, &error)) {
+	if (cmd_rate_parse(argc, argv, &options, &error)) {
 		fprintf(stderr, "stackbeat rate: %s\n", error.text);
 		return STATUS_USAGE;
 	}

@@ -49,7 +49,7 @@ struct record {
 };
 
 /* Reads the signals that have come; true if one of them ends the recording. */
-static bool stop_requested(void *arg)
+static bool cmd_record_is_stopped(void *arg)
 {
 	struct record *record = arg;
 	struct signalfd_siginfo info;
@@ -65,7 +65,7 @@ static bool stop_requested(void *arg)
 	return requested;
 }
 
-static void print_warning(const char *text, void *arg)
+static void cmd_record_print_warning(const char *text, void *arg)
 {
 	(void)arg;
 	fprintf(stderr, "stackbeat: %s\n", text);
@@ -95,7 +95,7 @@ static void show_progress(const struct recording *recording, const struct sample
 		recording_overhead_percent(recording));
 }
 
-static void print_saved(const struct record *record)
+static void cmd_record_print_saved(const struct record *record)
 {
 	const struct mapped_files *files = record->recorder.collector.files;
 	struct mapped_files_counts counts;
@@ -117,7 +117,7 @@ struct symbolized_window {
 	struct recording *recording;
 };
 
-static void count_symbols(void *arg)
+static void cmd_record_count_symbols(void *arg)
 {
 	const struct symbolized_window *window = arg;
 
@@ -128,7 +128,8 @@ static void count_symbols(void *arg)
  * Symbolizes a window, and writes it to its file, or else to another place. Returns 0 or a negative
  * errno value: also if it is in the other place, or written without symbols for lack of memory.
  */
-static int write_window(struct record *record, const struct window_file *file, struct error *error)
+static int cmd_record_write_window(struct record *record, const struct window_file *file,
+				   struct error *error)
 {
 	struct symbolize_messages messages = {.progress = record->progress && !record->is_exporter,
 					      .verbose = record->options.verbose};
@@ -154,7 +155,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	file->recording->hides_go_runtime = record->options.hides_go_runtime;
 	/* A process that writes a file is counted by its parent, when it has ended. */
 	if (!record->is_exporter) {
-		file->recording->symbolized = count_symbols;
+		file->recording->symbolized = cmd_record_count_symbols;
 		file->recording->symbolized_arg = &symbolized;
 	}
 	export_err = export_profile(file->window, record->recorder.collector.files, file->recording,
@@ -186,7 +187,7 @@ static int write_window(struct record *record, const struct window_file *file, s
 	if (output != record->fallback)
 		return export_err ? error_set(error, ENOMEM, "%s", missing.text) : 0;
 	if (export_err)
-		print_warning(missing.text, NULL);
+		cmd_record_print_warning(missing.text, NULL);
 	return error_set(error, EIO, "the profile is in %s instead", record->fallback);
 }
 
@@ -203,7 +204,7 @@ static void choose_path(struct record *record, const struct recording *recording
  * Writes a file while it records. Of the signals, only those that end the recording interrupt it:
  * in a child, not Ctrl-C, as the recording waits for the child.
  */
-static int write_file(const struct window_file *file, bool is_child, void *arg)
+static int cmd_record_fork_writer(const struct window_file *file, bool is_child, void *arg)
 {
 	struct record *record = arg;
 	int signals = record->signals, err;
@@ -213,7 +214,7 @@ static int write_file(const struct window_file *file, bool is_child, void *arg)
 	choose_path(record, file->recording);
 	/* An fd of its own, as the signals of the other one are for both. */
 	record->signals = record_signals_interruption(!is_child);
-	err = write_window(record, file, &error);
+	err = cmd_record_write_window(record, file, &error);
 	if (err)
 		fprintf(stderr, "stackbeat: %s%s\n", file->is_snapshot ? "snapshot: " : "",
 			error.text);
@@ -254,11 +255,11 @@ static int record_session(struct record *record, struct error *error)
 		.helper = record->sandbox.has_debuginfod ? record->sandbox.debuginfod.pid : 0,
 		.command = options->command,
 		.command_signals = &record->old_signals,
-		.stop_requested = stop_requested,
+		.stop_requested = cmd_record_is_stopped,
 		.drained = record->exporter.interval ? write_if_due : NULL,
 		.configured = show_source,
-		.warning = print_warning,
-		.table = options->verbose ? print_warning : NULL,
+		.warning = cmd_record_print_warning,
+		.table = options->verbose ? cmd_record_print_warning : NULL,
 		.progress = record->progress ? show_progress : NULL,
 		.arg = record,
 	};
@@ -272,7 +273,7 @@ static int record_session(struct record *record, struct error *error)
 	if (err)
 		return err;
 	if (*error->text && options->verbose)
-		print_warning(error->text, NULL);
+		cmd_record_print_warning(error->text, NULL);
 	config.cache = record->cache;
 	/* An output file that can't be written should fail before the recording. */
 	err = output_hold_room(&record->room, options->output, error);
@@ -307,7 +308,7 @@ static void show_verification(const struct record *record)
 }
 
 /* Writes what was not written yet. */
-static int write_profile(struct record *record, struct error *error)
+static int cmd_record_write_profile(struct record *record, struct error *error)
 {
 	struct recording recording;
 	struct window window;
@@ -323,9 +324,9 @@ static int write_profile(struct record *record, struct error *error)
 		record_signals_restrict(record->signals);
 		output_release_room(&record->room);
 		choose_path(record, &recording);
-		err = write_window(record, &file, error);
+		err = cmd_record_write_window(record, &file, error);
 		if (take_err && err)
-			print_warning(missing.text, NULL);
+			cmd_record_print_warning(missing.text, NULL);
 	} else if (!take_err && record->exporter.files) {
 		print_lost_at_end(&recording, stderr);
 	} else if (!take_err) {
@@ -339,12 +340,12 @@ static int write_profile(struct record *record, struct error *error)
 	if (!err && !record->options.quiet)
 		show_verification(record);
 	if (!err && record->options.save_binaries)
-		print_saved(record);
+		cmd_record_print_saved(record);
 	return err;
 }
 
 /* The command line as one string, for the profile's comments; to be freed. */
-static char *join_arguments(int argc, char **argv)
+static char *cmd_record_command_line(int argc, char **argv)
 {
 	size_t size = sizeof("stackbeat");
 	char *line, *end;
@@ -383,7 +384,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 			return STATUS_FAILED;
 		recorder->recording.ended_by = reason->text;
 	}
-	write_err = write_profile(record, &error);
+	write_err = cmd_record_write_profile(record, &error);
 	if (write_err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	if (write_err == -ENODATA)
@@ -431,14 +432,14 @@ int cmd_record(int argc, char **argv)
 		.interval = (int64_t)((record->options.snapshot + record->options.rotate) *
 				      (double)NS_PER_SECOND),
 		.rotates = record->options.rotate > 0,
-		.write = write_file,
-		.warning = print_warning,
+		.write = cmd_record_fork_writer,
+		.warning = cmd_record_print_warning,
 		.arg = record,
 	};
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
 	recorder = &record->recorder;
 	recorder->recording.labels = &record->options.labels;
-	recorder->recording.command_line = join_arguments(argc, argv);
+	recorder->recording.command_line = cmd_record_command_line(argc, argv);
 	err = recorder->recording.command_line ? record_session(record, &error)
 					       : error_errno(&error, ENOMEM, "can't record");
 	/* Timers, rings and files of the session are not needed to write the profile. */

@@ -66,7 +66,7 @@ static const struct command_help help = {
 		 "for a wrong command line.",
 };
 
-struct arguments {
+struct report_arguments {
 	struct view_options view;
 	struct report_options report;
 	uint32_t rows;
@@ -90,7 +90,7 @@ static int parse_percentage(const char *text, const char *option, double *percen
 
 static int parse_report_option(int id, char *value, void *arg, struct error *error)
 {
-	struct arguments *arguments = arg;
+	struct report_arguments *arguments = arg;
 
 	switch (id) {
 	case OPTION_MIN_PERCENT:
@@ -120,12 +120,13 @@ static int parse_report_option(int id, char *value, void *arg, struct error *err
 	}
 }
 
-static bool is_text(const struct arguments *arguments)
+static bool is_text(const struct report_arguments *arguments)
 {
 	return arguments->form == OPTION_TOP || arguments->form == OPTION_TREE;
 }
 
-static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
+static int cmd_report_parse(struct report_arguments *arguments, int argc, char **argv,
+			    struct error *error)
 {
 	int err = view_options_parse(argc, argv, options, parse_report_option, arguments,
 				     &arguments->view, error);
@@ -154,7 +155,7 @@ static int flush_output(struct error *error)
 	return error_errno(error, errno ? errno : EIO, "standard output");
 }
 
-static int print_stacks(const struct arguments *arguments, const struct profile *profile,
+static int print_stacks(const struct report_arguments *arguments, const struct profile *profile,
 			struct error *error)
 {
 	size_t type;
@@ -176,7 +177,7 @@ static void describe_output(struct report_options *options)
 	options->ascii = !terminal_has_utf8();
 }
 
-static int print_report(const struct arguments *arguments, struct error *error)
+static int print_report(const struct report_arguments *arguments, struct error *error)
 {
 	struct report_options options = arguments->report;
 	struct pager pager = {0};
@@ -207,11 +208,11 @@ static int print_report(const struct arguments *arguments, struct error *error)
 
 int cmd_report(int argc, char **argv)
 {
-	struct arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT,
-				      .form = OPTION_TOP};
+	struct report_arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT,
+					     .form = OPTION_TOP};
 	struct error error;
 
-	if (parse_arguments(&arguments, argc, argv, &error)) {
+	if (cmd_report_parse(&arguments, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat report: %s\n", error.text);
 		return STATUS_USAGE;
 	}

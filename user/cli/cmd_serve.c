@@ -62,7 +62,7 @@ enum {
 	OPTION_USER,
 };
 
-struct address {
+struct http_address {
 	const char *text;
 	bool insecure;
 };
@@ -70,7 +70,7 @@ struct address {
 struct serve_options {
 	struct session_config session;
 	struct labels labels;
-	struct address addresses[LISTENERS_MAX];
+	struct http_address addresses[LISTENERS_MAX];
 	size_t address_count;
 	struct access_files access;
 	struct store_config store;
@@ -135,7 +135,7 @@ static void print_message(const char *text)
 	fprintf(stderr, "stackbeat: %s\n", text);
 }
 
-static void print_warning(const char *text, void *arg)
+static void cmd_serve_print_warning(const char *text, void *arg)
 {
 	(void)arg;
 	print_message(text);
@@ -148,7 +148,7 @@ static int add_address(struct serve_options *options, const char *text, bool ins
 {
 	if (options->address_count == LISTENERS_MAX)
 		return error_set(error, EINVAL, "--listen: more than %u addresses", LISTENERS_MAX);
-	options->addresses[options->address_count++] = (struct address){text, insecure};
+	options->addresses[options->address_count++] = (struct http_address){text, insecure};
 	return 0;
 }
 
@@ -272,7 +272,7 @@ static int parse_options(int argc, char **argv, struct serve_options *options, s
 
 /* What the process that serves HTTP needs */
 
-struct server {
+struct http_process {
 	struct serve_options options;
 	struct reader_sandbox sandbox;
 	struct supervisor supervisor;
@@ -280,7 +280,7 @@ struct server {
 	gid_t gid; /* of Unix sockets; -1: the group of this process */
 };
 
-static int find_user(struct server *server, struct error *error)
+static int cmd_serve_find_user(struct http_process *server, struct error *error)
 {
 	const char *name = server->options.user;
 	const struct passwd *user = getpwnam(name ? name : USER_DEFAULT);
@@ -300,7 +300,7 @@ static int find_user(struct server *server, struct error *error)
 	return 0;
 }
 
-static int prepare_store(struct server *server, struct error *error)
+static int prepare_store(struct http_process *server, struct error *error)
 {
 	const char *path = server->options.store.path;
 	int err;
@@ -315,7 +315,7 @@ static int prepare_store(struct server *server, struct error *error)
 	return server->supervisor.lock < 0 ? server->supervisor.lock : 0;
 }
 
-static int open_listeners(struct server *server, struct error *error)
+static int open_listeners(struct http_process *server, struct error *error)
 {
 	struct http_config *http = &server->supervisor.http;
 	struct serve_options *options = &server->options;
@@ -329,7 +329,7 @@ static int open_listeners(struct server *server, struct error *error)
 		err = add_address(options, LISTEN_DEFAULT, false, error);
 	}
 	for (size_t i = 0; i < options->address_count && !err; i++) {
-		const struct address *address = &options->addresses[i];
+		const struct http_address *address = &options->addresses[i];
 
 		if (http->listener_count == LISTENERS_MAX)
 			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
@@ -346,7 +346,7 @@ static int open_listeners(struct server *server, struct error *error)
 
 /* The process that samples */
 
-static const struct server *started_server;
+static const struct http_process *started_server;
 
 static void print_started(const char *loaded)
 {
@@ -366,7 +366,7 @@ static void print_nothing(const char *loaded)
 }
 
 /* The arguments, each with a NUL, as /debug/pprof/cmdline shows them. */
-static char *join_arguments(int argc, char **argv, char separator, size_t *size)
+static char *cmd_serve_command_line(int argc, char **argv, char separator, size_t *size)
 {
 	char *line, *end;
 
@@ -384,7 +384,8 @@ static char *join_arguments(int argc, char **argv, char separator, size_t *size)
 	return line;
 }
 
-static int sample(struct server *server, const char *command_line, struct error *error)
+static int cmd_serve_sample(struct http_process *server, const char *command_line,
+			    struct error *error)
 {
 	struct symbolize_options symbolize = {0};
 	struct sampler_config config = {
@@ -398,7 +399,7 @@ static int sample(struct server *server, const char *command_line, struct error 
 		.has_store = server->options.store.path,
 		.store_labels = server->options.store.labels,
 		.started = server->options.quiet ? print_nothing : print_started,
-		.warning = print_warning,
+		.warning = cmd_serve_print_warning,
 	};
 	int err;
 
@@ -413,12 +414,12 @@ static int sample(struct server *server, const char *command_line, struct error 
 	return err;
 }
 
-static int serve(struct server *server, int argc, char **argv, struct error *error)
+static int cmd_serve_run(struct http_process *server, int argc, char **argv, struct error *error)
 {
 	size_t size;
 	struct http_config *http = &server->supervisor.http;
-	char *cmdline = join_arguments(argc, argv, '\0', &http->cmdline_size);
-	char *command_line = join_arguments(argc, argv, ' ', &size);
+	char *cmdline = cmd_serve_command_line(argc, argv, '\0', &http->cmdline_size);
+	char *command_line = cmd_serve_command_line(argc, argv, ' ', &size);
 	struct error later = {""};
 	int err = cmdline && command_line ? 0 : error_errno(error, ENOMEM, "can't serve");
 
@@ -428,7 +429,7 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 	http->message = print_message;
 	http->access = &server->access;
 	if (!err)
-		err = find_user(server, error);
+		err = cmd_serve_find_user(server, error);
 	/* First: these processes have a copy of all memory, and no secrets. */
 	if (!err)
 		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
@@ -443,7 +444,7 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 	/* Before this process forks others. */
 	access_clear(&server->access);
 	if (!err)
-		err = sample(server, command_line, error);
+		err = cmd_serve_sample(server, command_line, error);
 	error_keep_first(&err, error, supervisor_end(&server->supervisor, &later), &later);
 	reader_sandbox_stop(&server->sandbox);
 	free(cmdline);
@@ -453,7 +454,7 @@ static int serve(struct server *server, int argc, char **argv, struct error *err
 
 int cmd_serve(int argc, char **argv)
 {
-	struct server *server = calloc(1, sizeof(*server));
+	struct http_process *server = calloc(1, sizeof(*server));
 	struct error error = {""};
 	int err;
 
@@ -476,7 +477,7 @@ int cmd_serve(int argc, char **argv)
 	/* Ignore SIGPIPE and SIGXFSZ: neither may end the server. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	err = serve(server, argc, argv, &error);
+	err = cmd_serve_run(server, argc, argv, &error);
 	if (err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	free(server);

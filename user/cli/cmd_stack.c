@@ -78,7 +78,7 @@ static int parse_goroutine(const char *text, uint64_t *id, struct error *error)
 	return error_set(error, EINVAL, "-g: '%s' is not the number of a goroutine", text);
 }
 
-static int parse_option(int id, char *value, void *arg, struct error *error)
+static int cmd_stack_parse_option(int id, char *value, void *arg, struct error *error)
 {
 	struct stack_command *stack = arg;
 
@@ -103,11 +103,12 @@ static int parse_option(int id, char *value, void *arg, struct error *error)
 	}
 }
 
-static int parse_arguments(int argc, char **argv, struct stack_command *stack, struct error *error)
+static int cmd_stack_parse(int argc, char **argv, struct stack_command *stack, struct error *error)
 {
 	int first, err;
 
-	err = options_parse(argc, argv, options, false, parse_option, stack, &first, error);
+	err = options_parse(argc, argv, options, false, cmd_stack_parse_option, stack, &first,
+			    error);
 	if (err || stack->help)
 		return err;
 	err = options_pid(argc, argv, first, &stack->pid, error);
@@ -139,7 +140,7 @@ static int walk_goroutine(struct stack_command *stack, struct error *error)
 	return err ? err : stack_walk_stored(&stack->walk, place.pc, place.sp, place.bp, error);
 }
 
-static int walk(struct stack_command *stack, struct error *error)
+static int cmd_stack_walk(struct stack_command *stack, struct error *error)
 {
 	int err = reader_sandbox_start(&stack->sandbox, &stack->sandbox_options, true, error);
 
@@ -168,7 +169,7 @@ static void print_title(const struct stack_command *stack)
 	putchar('\n');
 }
 
-static int print_stack(struct stack_command *stack, struct error *error)
+static int cmd_stack_print(struct stack_command *stack, struct error *error)
 {
 	struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
@@ -200,7 +201,7 @@ int cmd_stack(int argc, char **argv)
 	struct error error;
 	int err;
 
-	if (parse_arguments(argc, argv, &stack, &error)) {
+	if (cmd_stack_parse(argc, argv, &stack, &error)) {
 		fprintf(stderr, "stackbeat stack: %s\n", error.text);
 		return STATUS_USAGE;
 	}
@@ -208,9 +209,9 @@ int cmd_stack(int argc, char **argv)
 		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
-	err = walk(&stack, &error);
+	err = cmd_stack_walk(&stack, &error);
 	if (!err)
-		err = print_stack(&stack, &error);
+		err = cmd_stack_print(&stack, &error);
 	stack_symbols_clear(&stack.symbols);
 	stack_walk_close(&stack.walk);
 	go_process_close(&stack.process);

@@ -53,12 +53,12 @@ static int print_session(const struct netlink_session *session, void *arg)
 	return 0;
 }
 
-static void add_number(json_object *object, const char *key, uint64_t value)
+static void status_add_number(json_object *object, const char *key, uint64_t value)
 {
 	json_object_object_add(object, key, json_object_new_uint64(value));
 }
 
-static void add_string(json_object *object, const char *key, const char *value)
+static void status_add_string(json_object *object, const char *key, const char *value)
 {
 	json_object_object_add(object, key, json_object_new_string(value));
 }
@@ -72,16 +72,16 @@ static int add_session(const struct netlink_session *session, void *arg)
 {
 	json_object *object = json_object_new_object();
 
-	add_number(object, "session", session->id);
-	add_string(object, "owner_comm", session->owner_comm);
-	add_number(object, "owner_pid", session->owner);
-	add_number(object, "rate", session->rate);
-	add_string(object, "state", session_state_name(session->state));
-	add_string(object, "cpus", session->cpus);
-	add_number(object, "max_depth", session->max_depth);
-	add_number(object, "ring_size", session->ring_size);
-	add_number(object, "watermark", session->watermark);
-	add_number(object, "budget_permille", session->budget);
+	status_add_number(object, "session", session->id);
+	status_add_string(object, "owner_comm", session->owner_comm);
+	status_add_number(object, "owner_pid", session->owner);
+	status_add_number(object, "rate", session->rate);
+	status_add_string(object, "state", session_state_name(session->state));
+	status_add_string(object, "cpus", session->cpus);
+	status_add_number(object, "max_depth", session->max_depth);
+	status_add_number(object, "ring_size", session->ring_size);
+	status_add_number(object, "watermark", session->watermark);
+	status_add_number(object, "budget_permille", session->budget);
 	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
 	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
 	add_flag(object, "no_jitter", session->no_jitter);
@@ -89,12 +89,12 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_flag(object, "goroutines", session->goroutines & STACKBEAT_GOROUTINE_ID);
 	add_flag(object, "go_creators", session->goroutines & STACKBEAT_GOROUTINE_CREATOR);
 	add_flag(object, "go_labels", session->goroutines & STACKBEAT_GOROUTINE_LABELS);
-	add_number(object, "stack_copy", session->stack_copy);
-	add_number(object, "stack_copy_every", session->stack_copy_every);
+	status_add_number(object, "stack_copy", session->stack_copy);
+	status_add_number(object, "stack_copy_every", session->stack_copy_every);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counter_table[i].key)
-			add_number(object, counter_table[i].key, session->stats[i]);
+			status_add_number(object, counter_table[i].key, session->stats[i]);
 	}
 	json_object_array_add(arg, object);
 	return 0;
@@ -107,9 +107,9 @@ static int print_json(struct netlink *control, const struct netlink_module *modu
 	json_object *sessions = json_object_new_array();
 	int err;
 
-	add_string(object, "version", module->version);
-	add_number(object, "abi", module->abi);
-	add_number(object, "rate_max", module->rate_max);
+	status_add_string(object, "version", module->version);
+	status_add_number(object, "abi", module->abi);
+	status_add_number(object, "rate_max", module->rate_max);
 	json_object_object_add(object, "sessions", sessions);
 	err = netlink_list(control, add_session, sessions, error);
 	if (!err) {
@@ -131,13 +131,13 @@ static int print_table(struct netlink *control, const struct netlink_module *mod
 	return netlink_list(control, print_session, &count, error);
 }
 
-struct arguments {
+struct status_arguments {
 	bool json, help;
 };
 
 static int parse_status_option(int id, char *value, void *arg, struct error *error)
 {
-	struct arguments *arguments = arg;
+	struct status_arguments *arguments = arg;
 
 	(void)value;
 	(void)error;
@@ -152,7 +152,7 @@ int cmd_status(int argc, char **argv)
 {
 	struct netlink_module module = {0};
 	struct netlink *control = NULL;
-	struct arguments arguments = {0};
+	struct status_arguments arguments = {0};
 	struct error error;
 	int first, err;
 

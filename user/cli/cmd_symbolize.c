@@ -125,7 +125,8 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 	}
 }
 
-static int parse_arguments(struct symbolize *symbolize, int argc, char **argv, struct error *error)
+static int cmd_symbolize_parse(struct symbolize *symbolize, int argc, char **argv,
+			       struct error *error)
 {
 	int first, err = options_parse(argc, argv, options, false, parse_symbolize_option,
 				       symbolize, &first, error);
@@ -138,7 +139,8 @@ static int parse_arguments(struct symbolize *symbolize, int argc, char **argv, s
 	return err;
 }
 
-static void report_missing(void *arg, const char *path, const char *build_id, size_t count)
+static void cmd_symbolize_report_missing(void *arg, const char *path, const char *build_id,
+					 size_t count)
 {
 	struct symbolize *symbolize = arg;
 
@@ -155,17 +157,18 @@ static void report_missing(void *arg, const char *path, const char *build_id, si
 	fprintf(stderr, ": %zu address%s still without symbols\n", count, count == 1 ? "" : "es");
 }
 
-static void report_problem(void *arg, const char *path, const char *text)
+static void cmd_symbolize_report_problem(void *arg, const char *path, const char *text)
 {
 	symbolize_messages_problem(&((struct symbolize *)arg)->messages, path, text);
 }
 
-static void report_progress(void *arg, const char *path, uint64_t done, uint64_t total)
+static void cmd_symbolize_report_progress(void *arg, const char *path, uint64_t done,
+					  uint64_t total)
 {
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
-static void report_timeout(void *arg, unsigned int timeout_s, size_t files)
+static void cmd_symbolize_report_timeout(void *arg, unsigned int timeout_s, size_t files)
 {
 	symbolize_messages_timed_out(&((struct symbolize *)arg)->messages, timeout_s, files);
 }
@@ -202,7 +205,8 @@ static bool archived_path(const void *archive, const char *name, char path[PATH_
  * Reads the kernel of the archive, the directory or this machine: the first that has symbols.
  * Writes the path of the symbols.
  */
-static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
+static struct kernel *cmd_symbolize_open_kernel(const struct symbolize *symbolize,
+						char path[PATH_MAX])
 {
 	if (symbolize->archive && archived_path(symbolize->archive, KALLSYMS_PATH, path))
 		return kernel_from_files(archived_path, symbolize->archive);
@@ -214,7 +218,7 @@ static struct kernel *open_kernel(const struct symbolize *symbolize, char path[P
 	return kernel_new("");
 }
 
-static int read_kernel(struct symbolize *symbolize, struct error *error)
+static int cmd_symbolize_read_kernel(struct symbolize *symbolize, struct error *error)
 {
 	char path[PATH_MAX];
 	struct error why;
@@ -226,7 +230,7 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	symbolize->kernel = open_kernel(symbolize, path);
+	symbolize->kernel = cmd_symbolize_open_kernel(symbolize, path);
 	if (!symbolize->kernel)
 		return error_errno(error, ENOMEM, "can't read the modules");
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
@@ -236,8 +240,8 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int find_symbols(struct symbolize *symbolize, struct profile *profile,
-			struct symbolize_counts *counts, struct error *error)
+static int cmd_symbolize_find(struct symbolize *symbolize, struct profile *profile,
+			      struct symbolize_counts *counts, struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
@@ -248,10 +252,10 @@ static int find_symbols(struct symbolize *symbolize, struct profile *profile,
 		.directories = symbolize->directories,
 		.directory_count = symbolize->directory_count,
 		.archive = symbolize->archive,
-		.missing = report_missing,
-		.problem = report_problem,
-		.progress = report_progress,
-		.timed_out = report_timeout,
+		.missing = cmd_symbolize_report_missing,
+		.problem = cmd_symbolize_report_problem,
+		.progress = cmd_symbolize_report_progress,
+		.timed_out = cmd_symbolize_report_timeout,
 		.arg = symbolize,
 	};
 	struct truncation_counts truncated;
@@ -283,7 +287,7 @@ static int symbolize_and_write(struct symbolize *symbolize, struct profile *prof
 {
 	struct symbolize_counts counts = {0};
 	uint64_t size;
-	int err = find_symbols(symbolize, profile, &counts, error);
+	int err = cmd_symbolize_find(symbolize, profile, &counts, error);
 
 	symbolize_messages_end(&symbolize->messages);
 	if (!err && changes_nothing(symbolize, &counts)) {
@@ -306,7 +310,7 @@ static int symbolize_and_write(struct symbolize *symbolize, struct profile *prof
 	return err;
 }
 
-static int symbolize_file(struct symbolize *symbolize, struct error *error)
+static int cmd_symbolize_file(struct symbolize *symbolize, struct error *error)
 {
 	struct profile *profile;
 	struct stat st;
@@ -325,7 +329,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	profile = pprof_read(symbolize->input, error);
 	err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 	if (!err)
-		err = read_kernel(symbolize, error);
+		err = cmd_symbolize_read_kernel(symbolize, error);
 	if (!err)
 		err = symbolize_and_write(symbolize, profile, error);
 	profile_free(profile);
@@ -341,7 +345,7 @@ int cmd_symbolize(int argc, char **argv)
 	struct symbolize symbolize = {.messages.progress = isatty(STDERR_FILENO)};
 	struct error error;
 
-	if (parse_arguments(&symbolize, argc, argv, &error)) {
+	if (cmd_symbolize_parse(&symbolize, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat symbolize: %s\n", error.text);
 		return STATUS_USAGE;
 	}
@@ -349,7 +353,7 @@ int cmd_symbolize(int argc, char **argv)
 		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
-	if (!symbolize_file(&symbolize, &error))
+	if (!cmd_symbolize_file(&symbolize, &error))
 		return STATUS_OK;
 	fprintf(stderr, "stackbeat symbolize: %s\n", error.text);
 	return STATUS_FAILED;

@@ -220,7 +220,7 @@ int parse_number(const char *text, const char *what, uint32_t min, uint32_t max,
 	return 0;
 }
 
-static int parse_rate(const char *text, uint32_t *rate, struct error *error)
+static int option_parse_rate(const char *text, uint32_t *rate, struct error *error)
 {
 	if (!strcmp(text, "max")) {
 		*rate = 0;
@@ -230,7 +230,8 @@ static int parse_rate(const char *text, uint32_t *rate, struct error *error)
 			    rate, error);
 }
 
-static int parse_seconds(const char *text, const char *option, double *seconds, struct error *error)
+static int option_parse_seconds(const char *text, const char *option, double *seconds,
+				struct error *error)
 {
 	char *end;
 
@@ -248,7 +249,7 @@ static int parse_seconds(const char *text, const char *option, double *seconds, 
 static int parse_interval(const char *text, const char *option, double *seconds,
 			  struct error *error)
 {
-	int err = parse_seconds(text, option, seconds, error);
+	int err = option_parse_seconds(text, option, seconds, error);
 
 	if (!err && *seconds < 1)
 		return error_set(error, EINVAL, "%s: '%s' is less than a second", option, text);
@@ -495,7 +496,7 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	switch (id) {
 	case 'F':
 		options->session.rate_given = true;
-		return parse_rate(value, &options->session.rate, error);
+		return option_parse_rate(value, &options->session.rate, error);
 	case 'a':
 		options->session.system_wide = true;
 		return 0;
@@ -520,7 +521,7 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case 'C':
 		return parse_cpus(value, options, error);
 	case 'd':
-		return parse_seconds(value, "-d", &options->seconds, error);
+		return option_parse_seconds(value, "-d", &options->seconds, error);
 	case OPTION_LABELS:
 		return labels_choose(&options->labels, value, error);
 	case OPTION_LABEL:

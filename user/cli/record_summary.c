@@ -31,7 +31,7 @@ static void print_count(uint64_t count, const char *name, const char **separator
 	*separator = ", ";
 }
 
-static double percent(uint64_t part, uint64_t total)
+static double percent_of(uint64_t part, uint64_t total)
 {
 	return total ? 100 * (double)part / (double)total : 0;
 }
@@ -61,8 +61,8 @@ static void print_unwinding(const struct window *window, const struct recording 
 	if (!recording->unwinds_by_tables || !total)
 		return;
 	fprintf(out, "; callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
-		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
-		percent(callers->by_copy, total));
+		percent_of(callers->by_table, total), percent_of(callers->by_frame_pointer, total),
+		percent_of(callers->by_copy, total));
 }
 
 static void print_incomplete(const struct recording *recording,
@@ -112,7 +112,7 @@ static void print_completeness(const struct window *window, const struct recordi
 
 	fprintf(out,
 		"stackbeat: %.1f %% complete, %" PRIu64 " truncated, %" PRIu64 " lost; overhead ",
-		percent(window->samples - MIN(window->samples, truncated), window->samples),
+		percent_of(window->samples - MIN(window->samples, truncated), window->samples),
 		truncated, counters_lost(recording->counts));
 	/* Most of a short recording is what begins and ends it, whatever its duration. */
 	if (recording->duration_ns < NS_PER_SECOND)
@@ -124,7 +124,7 @@ static void print_completeness(const struct window *window, const struct recordi
 }
 
 /* A line of at most `columns`: it ends after an entry. */
-static void print_line(const char *line, size_t columns, FILE *out)
+static void summary_print_line(const char *line, size_t columns, FILE *out)
 {
 	const char *end = line + strlen(line);
 
@@ -163,7 +163,7 @@ static int print_details(const struct window *window, const struct recording *re
 		/* The separator of the first entry separates it from nothing. */
 		memmove(text + strlen("stackbeat: "), text + strlen("stackbeat: ; "),
 			size - strlen("stackbeat: ; ") + 1);
-		print_line(text, columns, out);
+		summary_print_line(text, columns, out);
 	}
 	free(text);
 	return 0;
@@ -211,7 +211,7 @@ static void print_comparison(const uint64_t results[COMPARISON_COUNT], const cha
 		if (i != COMPARED_EQUAL && !results[i])
 			continue;
 		fprintf(out, "%s%" PRIu64 " %s (%.2f %%)", separator, results[i], names[i],
-			percent(results[i], total));
+			percent_of(results[i], total));
 		separator = ", ";
 	}
 	fputc('\n', out);

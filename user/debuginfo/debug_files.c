@@ -35,8 +35,8 @@ static const struct debug_file no_file = {.fd = -1};
 /* Problems */
 
 /* Keeps the first problem. */
-__attribute__((format(printf, 2, 3))) static void set_problem(struct debug_files *files,
-							      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void debug_files_set_problem(struct debug_files *files,
+									  const char *format, ...)
 {
 	char text[sizeof(files->problem.text)];
 	va_list args;
@@ -118,7 +118,7 @@ void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 	elf_build_id(elf, hex);
 }
 
-static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)
+static Elf_Scn *debug_files_find_section(Elf *elf, const char *name, GElf_Shdr *header)
 {
 	Elf_Scn *section = NULL;
 	const char *found;
@@ -140,8 +140,8 @@ static bool has_dwarf(Elf *elf)
 {
 	GElf_Shdr header;
 
-	return find_section(elf, ".debug_info", &header) ||
-	       find_section(elf, ".zdebug_info", &header);
+	return debug_files_find_section(elf, ".debug_info", &header) ||
+	       debug_files_find_section(elf, ".zdebug_info", &header);
 }
 
 static bool is_same_machine(Elf *a, Elf *b)
@@ -170,8 +170,8 @@ static bool has_crc(int fd, uint32_t expected)
 	return crc == expected;
 }
 
-static bool is_expected(const struct debug_file *file, const struct expected *expected,
-			struct error *error)
+static bool debug_file_is_expected(const struct debug_file *file, const struct expected *expected,
+				   struct error *error)
 {
 	char build_id[BUILD_ID_SIZE];
 
@@ -194,12 +194,12 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 }
 
 /* Takes ownership of `fd` and `path`. Returns 0, or a negative errno value with `file` empty. */
-static int open_debug_file(struct debug_file *file, int fd, char *path,
+static int debug_file_open(struct debug_file *file, int fd, char *path,
 			   const struct expected *expected, struct error *error)
 {
 	*file = (struct debug_file){.fd = fd, .path = path};
 	file->elf = begin_elf(fd, NULL, 0, path, error);
-	if (file->elf && is_expected(file, expected, error))
+	if (file->elf && debug_file_is_expected(file, expected, error))
 		return 0;
 	file_close(file);
 	return -EINVAL;
@@ -209,9 +209,9 @@ static int open_debug_file(struct debug_file *file, int fd, char *path,
  * Opens the first file for a name that matches. A file that exists and does not match is a problem
  * to report. `beside` is the path of the file that has the name.
  */
-static bool find_file(struct debug_files *files, struct debug_file *file,
-		      const struct expected *expected, const struct debug_search *search,
-		      enum debug_name kind, const char *name, const char *beside)
+static bool debug_files_find(struct debug_files *files, struct debug_file *file,
+			     const struct expected *expected, const struct debug_search *search,
+			     enum debug_name kind, const char *name, const char *beside)
 {
 	unsigned int candidate = 0;
 	struct error error;
@@ -220,20 +220,21 @@ static bool find_file(struct debug_files *files, struct debug_file *file,
 
 	for (;;) {
 		fd = search->open(search->arg, kind, name, beside, &candidate, &path);
-		if (fd >= 0 && open_debug_file(file, fd, path, expected, &error) == 0)
+		if (fd >= 0 && debug_file_open(file, fd, path, expected, &error) == 0)
 			return true;
 		if (fd >= 0) {
-			set_problem(files, "%s", error.text);
+			debug_files_set_problem(files, "%s", error.text);
 			continue;
 		}
 		if (!path)
 			return false;
 		if (fd == -EINVAL)
-			set_problem(files, "%s is not a regular file", path);
+			debug_files_set_problem(files, "%s is not a regular file", path);
 		else if (fd == -ENOEXEC)
-			set_problem(files, "%s is not an ELF file", path);
+			debug_files_set_problem(files, "%s is not an ELF file", path);
 		else
-			set_problem(files, "%s can't be opened: %s", path, strerrordesc_np(-fd));
+			debug_files_set_problem(files, "%s can't be opened: %s", path,
+						strerrordesc_np(-fd));
 		free(path);
 	}
 }
@@ -242,7 +243,8 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 			     const struct expected *expected, const struct debug_search *search)
 {
 	return build_id_valid(expected->build_id) &&
-	       find_file(files, file, expected, search, DEBUG_BUILD_ID, expected->build_id, NULL);
+	       debug_files_find(files, file, expected, search, DEBUG_BUILD_ID, expected->build_id,
+				NULL);
 }
 
 /* Searches by .gnu_debuglink: beside the binary, then below the debug directories. */
@@ -256,7 +258,7 @@ static bool find_by_link(struct debug_files *files, const char *path, struct exp
 		return false;
 	expected.has_crc = true;
 	expected.crc = crc;
-	return find_file(files, &files->debug, &expected, search, DEBUG_LINK, name, path);
+	return debug_files_find(files, &files->debug, &expected, search, DEBUG_LINK, name, path);
 }
 
 static bool fetch_file(struct debug_files *files, struct debug_file *file,
@@ -270,15 +272,15 @@ static bool fetch_file(struct debug_files *files, struct debug_file *file,
 		return false;
 	fd = debuginfod_helper_fetch(search->fetcher, expected->build_id, search->progress,
 				     search->arg, &path, &error);
-	if (fd >= 0 && open_debug_file(file, fd, path, expected, &error) == 0)
+	if (fd >= 0 && debug_file_open(file, fd, path, expected, &error) == 0)
 		return true;
 	if (fd != -ENOENT)
-		set_problem(files, "%s", error.text);
+		debug_files_set_problem(files, "%s", error.text);
 	return false;
 }
 
-static void find_debug_file(struct debug_files *files, const char *path,
-			    const struct debug_search *search)
+static void debug_files_find_debug_file(struct debug_files *files, const char *path,
+					const struct debug_search *search)
 {
 	const struct expected expected = {.build_id = files->build_id, .binary = files->binary.elf};
 
@@ -300,7 +302,7 @@ static int read_alt_link(Elf *elf, const char **name, char build_id[BUILD_ID_SIZ
 	Elf_Data *data;
 	size_t size;
 
-	section = find_section(elf, ".gnu_debugaltlink", &header);
+	section = debug_files_find_section(elf, ".gnu_debugaltlink", &header);
 	if (!section)
 		return -ENOENT;
 	data = elf_rawdata(section, NULL);
@@ -330,15 +332,16 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 	if (err == -ENOENT)
 		return true;
 	if (err) {
-		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
+		debug_files_set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
 	expected.build_id = build_id;
 	if (find_by_build_id(files, &files->alt, &expected, search) ||
-	    find_file(files, &files->alt, &expected, search, DEBUG_ALT_LINK, name, path) ||
+	    debug_files_find(files, &files->alt, &expected, search, DEBUG_ALT_LINK, name, path) ||
 	    fetch_file(files, &files->alt, &expected, search))
 		return true;
-	set_problem(files, "%s needs %s (build ID %s), which was not found", path, name, build_id);
+	debug_files_set_problem(files, "%s needs %s (build ID %s), which was not found", path, name,
+				build_id);
 	return false;
 }
 
@@ -385,7 +388,7 @@ static int decompress_all(lzma_stream *stream, unsigned char **image, size_t *si
 }
 
 /* Returns the uncompressed bytes of an xz file, to be freed, or NULL. */
-static void *decompress(const void *compressed, size_t compressed_size, size_t *size)
+static void *debug_files_decompress(const void *compressed, size_t compressed_size, size_t *size)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
 	unsigned char *image = NULL;
@@ -409,18 +412,18 @@ static void find_mini(struct debug_files *files, const char *path)
 	Elf_Scn *section;
 	Elf_Data *data;
 
-	section = find_section(files->binary.elf, ".gnu_debugdata", &header);
+	section = debug_files_find_section(files->binary.elf, ".gnu_debugdata", &header);
 	if (!section)
 		return;
 	data = elf_rawdata(section, NULL);
 	if (data && data->d_buf)
-		mini->image = decompress(data->d_buf, data->d_size, &mini->image_size);
+		mini->image = debug_files_decompress(data->d_buf, data->d_size, &mini->image_size);
 	if (mini->image)
 		mini->elf = begin_elf(-1, mini->image, mini->image_size, path, NULL);
 	if (mini->elf && is_same_machine(mini->elf, files->binary.elf))
 		return;
 	file_close(mini);
-	set_problem(files, "%s has broken mini debug information", path);
+	debug_files_set_problem(files, "%s has broken mini debug information", path);
 }
 
 /* All files */
@@ -449,7 +452,8 @@ int debug_files_check_binary(int fd, const char *path, const char *build_id, str
 	return err;
 }
 
-static int open_binary(struct debug_files *files, int fd, const char *path, struct error *error)
+static int debug_files_open_binary(struct debug_files *files, int fd, const char *path,
+				   struct error *error)
 {
 	char build_id[BUILD_ID_SIZE];
 	int err;
@@ -469,7 +473,7 @@ static void find_dwarf(struct debug_files *files, const char *path,
 	Elf *elf = files->binary.elf;
 
 	if (!elf || !has_dwarf(elf)) {
-		find_debug_file(files, path, search);
+		debug_files_find_debug_file(files, path, search);
 		elf = files->debug.elf;
 		if (elf)
 			path = files->debug.path;
@@ -496,7 +500,7 @@ int debug_files_open(struct debug_files *files, int fd, const char *path, const 
 	};
 	snprintf(files->build_id, sizeof(files->build_id), "%s", build_id);
 	if (fd >= 0)
-		err = open_binary(files, fd, path, error);
+		err = debug_files_open_binary(files, fd, path, error);
 	if (err) {
 		debug_files_close(files);
 		return err;

@@ -17,7 +17,7 @@ static size_t directory_count(const struct debug_paths *paths)
 	return paths->directories ? paths->directory_count : 1;
 }
 
-static const char *directory(const struct debug_paths *paths, size_t i)
+static const char *debug_directory_at(const struct debug_paths *paths, size_t i)
 {
 	return paths->directories ? paths->directories[i] : DEBUG_DIRECTORY;
 }
@@ -40,8 +40,8 @@ static int path_by_build_id(const struct debug_paths *paths, const char *id, siz
 {
 	if (!build_id_valid(id) || candidate >= directory_count(paths))
 		return -ENOENT;
-	return format_path(path, "%s/.build-id/%.2s/%s.debug", directory(paths, candidate), id,
-			   id + 2);
+	return format_path(path, "%s/.build-id/%.2s/%s.debug", debug_directory_at(paths, candidate),
+			   id, id + 2);
 }
 
 static int path_by_link(const struct debug_paths *paths, const char *name, const char *beside,
@@ -58,8 +58,8 @@ static int path_by_link(const struct debug_paths *paths, const char *name, const
 		return format_path(path, "%.*s/%s", length, beside, name);
 	if (candidate - 2 >= directory_count(paths))
 		return -ENOENT;
-	return format_path(path, "%s%.*s/%s", directory(paths, candidate - 2), length, beside,
-			   name);
+	return format_path(path, "%s%.*s/%s", debug_directory_at(paths, candidate - 2), length,
+			   beside, name);
 }
 
 static int path_by_alt_link(const struct debug_paths *paths, const char *name, const char *beside,
@@ -80,7 +80,7 @@ static int path_by_alt_link(const struct debug_paths *paths, const char *name, c
 		candidate = 1;
 	if (!shared || candidate - 1 >= directory_count(paths))
 		return -ENOENT;
-	return format_path(path, "%s%s", directory(paths, candidate - 1), shared);
+	return format_path(path, "%s%s", debug_directory_at(paths, candidate - 1), shared);
 }
 
 static int candidate_path(const struct debug_paths *paths, enum debug_name kind, const char *name,

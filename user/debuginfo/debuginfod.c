@@ -13,7 +13,7 @@
 struct client; /* of the library */
 
 /* Functions of the library, with the types of its header. */
-struct library {
+struct debuginfod_library {
 	struct client *(*begin)(void);
 	void (*end)(struct client *client);
 	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
@@ -31,13 +31,13 @@ static const struct optional_library debuginfod_library = {
 	.too_old = LIBRARY " is too old for stackbeat",
 };
 
-struct request {
+struct debuginfod_request {
 	int (*progress)(void *arg, long done, long total);
 	void *arg;
 };
 
 /* Request of this thread's current call: the library's callback has no argument for it. */
-static _Thread_local const struct request *current;
+static _Thread_local const struct debuginfod_request *current;
 
 int debuginfod_is_enabled(void)
 {
@@ -46,21 +46,21 @@ int debuginfod_is_enabled(void)
 	return urls && *urls;
 }
 
-static int report_progress(struct client *client, long done, long total)
+static int debuginfod_report_progress(struct client *client, long done, long total)
 {
 	(void)client;
 	return current->progress(current->arg, done, total);
 }
 
-static int find_debuginfo(const struct library *library, const char *build_id, char **path,
-			  struct error *error)
+static int find_debuginfo(const struct debuginfod_library *library, const char *build_id,
+			  char **path, struct error *error)
 {
 	struct client *client = library->begin();
 	int fd;
 
 	if (!client)
 		return error_set(error, ENOMEM, "debuginfod: out of memory");
-	library->set_progressfn(client, report_progress);
+	library->set_progressfn(client, debuginfod_report_progress);
 	/* Size 0: the build ID is in hex. */
 	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
 	library->end(client);
@@ -70,8 +70,8 @@ static int find_debuginfo(const struct library *library, const char *build_id, c
 int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done, long total),
 		     void *arg, char **path, struct error *error)
 {
-	const struct request request = {.progress = progress, .arg = arg};
-	struct library library;
+	const struct debuginfod_request request = {.progress = progress, .arg = arg};
+	struct debuginfod_library library;
 	void *handle = optional_library_load(&debuginfod_library, &library, error);
 	int fd;
 

@@ -40,14 +40,14 @@ struct message {
 
 /* The helper process */
 
-static int send_progress(void *arg, long done, long total)
+static int helper_send_progress(void *arg, long done, long total)
 {
 	const struct message message = {.is_progress = 1, .done = done, .total = total};
 
 	return send_fd(*(const int *)arg, &message, sizeof(message), -1);
 }
 
-static void handle_request(int socket, const char *build_id)
+static void helper_handle_request(int socket, const char *build_id)
 {
 	struct message message = {0};
 	struct error error = {""};
@@ -58,7 +58,7 @@ static void handle_request(int socket, const char *build_id)
 	if (!build_id_valid(build_id))
 		fd = error_set(&error, EINVAL, "debuginfod: %s is no build ID", build_id);
 	else
-		fd = debuginfod_fetch(build_id, send_progress, &socket, &path, &error);
+		fd = debuginfod_fetch(build_id, helper_send_progress, &socket, &path, &error);
 	message.result = fd < 0 ? fd : 0;
 	snprintf(message.text, sizeof(message.text), "%s", fd < 0 ? error.text : path);
 	/* On failure, the requesting process is gone. */
@@ -81,7 +81,7 @@ static void serve_requests(int socket)
 		if (fd >= 0)
 			close(fd);
 		build_id[got] = '\0';
-		handle_request(socket, build_id);
+		helper_handle_request(socket, build_id);
 	}
 }
 
@@ -250,14 +250,14 @@ int debuginfod_helper_connect(const struct debuginfod_helper *helper)
 /* The requesting process */
 
 /* Does not wait: the helper may be busy for long. It ends when it sends the next message. */
-static void disconnect(int *socket)
+static void helper_disconnect(int *socket)
 {
 	close(*socket);
 	*socket = -1;
 }
 
 /* Returns `fd` and sets *path, or returns the helper's error. */
-static int read_result(struct message *message, int fd, char **path, struct error *error)
+static int helper_read_result(struct message *message, int fd, char **path, struct error *error)
 {
 	message->text[sizeof(message->text) - 1] = '\0';
 	if (message->result < 0)
@@ -284,12 +284,12 @@ int debuginfod_helper_fetch(int *socket, const char *build_id,
 		if (receive_fd(*socket, &message, sizeof(message), &fd) != sizeof(message))
 			break;
 		if (!message.is_progress)
-			return read_result(&message, fd, path, error);
+			return helper_read_result(&message, fd, path, error);
 		if (progress(arg, message.done, message.total) != 0) {
-			disconnect(socket);
+			helper_disconnect(socket);
 			return error_errno(error, ETIMEDOUT, "debuginfod: build ID %s", build_id);
 		}
 	}
-	disconnect(socket);
+	helper_disconnect(socket);
 	return error_set(error, EIO, "debuginfod: fetching build ID %s has crashed", build_id);
 }

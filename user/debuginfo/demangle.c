@@ -10,7 +10,7 @@
 /* The demangler recurses: a longer name could overflow the stack. */
 #define MANGLED_MAX 16384u
 
-struct writer {
+struct demangle_buffer {
 	char *text;
 	size_t length;
 	bool is_rust;
@@ -32,9 +32,9 @@ static bool is_ascii(const char *text, size_t length)
  * that is not ASCII, and frees it after the call: the next text, at the latest a separator,
  * stops it.
  */
-static void append_text(const char *text, size_t length, void *opaque)
+static void demangle_append(const char *text, size_t length, void *opaque)
 {
-	struct writer *writer = opaque;
+	struct demangle_buffer *writer = opaque;
 
 	writer->full = writer->full || length >= DEMANGLED_MAX - writer->length;
 	if (writer->full) {
@@ -48,18 +48,19 @@ static void append_text(const char *text, size_t length, void *opaque)
 
 static bool demangle_whole(const char *name, char text[DEMANGLED_MAX])
 {
-	struct writer writer = {.text = text};
+	struct demangle_buffer writer = {.text = text};
 
 	if ((strncmp(name, "_Z", 2) && strncmp(name, "_R", 2)) ||
 	    strnlen(name, MANGLED_MAX) == MANGLED_MAX || setjmp(writer.overflow) != 0)
 		return false;
 	/* Rust's legacy names have a hash ("17h"), which is rare in C++ names. */
 	writer.is_rust = name[1] == 'R' || strstr(name, "17h");
-	if (!writer.is_rust || !rust_demangle_callback(name, DMGL_NO_OPTS, append_text, &writer)) {
+	if (!writer.is_rust ||
+	    !rust_demangle_callback(name, DMGL_NO_OPTS, demangle_append, &writer)) {
 		writer.is_rust = false;
 		writer.full = false;
 		writer.length = 0;
-		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, append_text, &writer))
+		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, demangle_append, &writer))
 			return false;
 	}
 	text[writer.length] = '\0';

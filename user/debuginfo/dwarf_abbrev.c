@@ -56,7 +56,7 @@ static uint8_t slot_of(uint64_t name)
 	}
 }
 
-static uint8_t kind_of(uint64_t tag)
+static uint8_t abbrev_tag_kind(uint64_t tag)
 {
 	switch (tag) {
 	case DW_TAG_compile_unit:
@@ -243,7 +243,7 @@ int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 		abbrev = (struct dwarf_abbrev){.code = cursor_uleb128(&cursor)};
 		if (abbrev.code == 0)
 			break;
-		abbrev.kind = kind_of(cursor_uleb128(&cursor));
+		abbrev.kind = abbrev_tag_kind(cursor_uleb128(&cursor));
 		abbrev.has_children = cursor_u8(&cursor) != DW_CHILDREN_no;
 		if (only && abbrev.code != only) {
 			skip_attributes(&cursor);

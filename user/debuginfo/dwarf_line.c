@@ -28,7 +28,7 @@ struct program {
 };
 
 /* Registers of the state machine. */
-struct machine {
+struct line_machine {
 	uint64_t address;
 	uint64_t operation; /* in a VLIW instruction */
 	uint64_t file;
@@ -52,7 +52,7 @@ static int add_directory(struct dwarf_lines *lines, struct dwarf_value name)
 	return 0;
 }
 
-static int add_file(struct dwarf_lines *lines, struct dwarf_file file)
+static int line_add_file(struct dwarf_lines *lines, struct dwarf_file file)
 {
 	if (array_reserve(&lines->files, &lines->file_capacity, lines->file_count, 1,
 			  sizeof(*lines->files)) != 0)
@@ -72,12 +72,12 @@ static int read_old_names(struct dwarf_lines *lines, struct cursor *cursor)
 	while (!err && (string.string = cursor_string(cursor)) && *string.string)
 		err = add_directory(lines, string);
 	if (!err)
-		err = add_file(lines, (struct dwarf_file){0});
+		err = line_add_file(lines, (struct dwarf_file){0});
 	while (!err && (string.string = cursor_string(cursor)) && *string.string) {
 		file = (struct dwarf_file){.name = string, .directory = cursor_uleb128(cursor)};
 		cursor_uleb128(cursor); /* time */
 		cursor_uleb128(cursor); /* size */
-		err = add_file(lines, file);
+		err = line_add_file(lines, file);
 	}
 	return err;
 }
@@ -123,7 +123,7 @@ static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
 		file = read_new_name(cursor, formats, format_count, layout);
 		if (cursor->broken || cursor->at == start)
 			break;
-		err = directories ? add_directory(lines, file.name) : add_file(lines, file);
+		err = directories ? add_directory(lines, file.name) : line_add_file(lines, file);
 	}
 	return err;
 }
@@ -142,7 +142,7 @@ static const char *bounded_path(const char *path)
 	return path && strnlen(path, PATH_MAX) < PATH_MAX ? path : NULL;
 }
 
-static char *make_path(const struct dwarf_lines *lines, const struct dwarf_file *file)
+static char *line_file_path(const struct dwarf_lines *lines, const struct dwarf_file *file)
 {
 	const char *name = bounded_path(dwarf_string(lines->unit, &file->name));
 	const char *base = bounded_path(lines->unit->directory), *directory = NULL;
@@ -166,14 +166,14 @@ const char *dwarf_lines_path(struct dwarf_lines *lines, uint64_t file)
 	if (file >= lines->file_count)
 		return NULL;
 	if (!lines->paths[file])
-		lines->paths[file] = make_path(lines, &lines->files[file]);
+		lines->paths[file] = line_file_path(lines, &lines->files[file]);
 	return lines->paths[file];
 }
 
 /* Line number programs */
 
 /* Moves the cursor of the program to its first instruction. False: the header is broken. */
-static bool read_header(struct program *program, struct cursor *names)
+static bool line_read_header(struct program *program, struct cursor *names)
 {
 	struct cursor *cursor = &program->cursor;
 	uint64_t length = cursor_u32(cursor);
@@ -211,13 +211,13 @@ static bool read_header(struct program *program, struct cursor *names)
 	return !names->broken && program->line_range > 0 && program->opcode_base > 0;
 }
 
-static struct machine first_state(const struct dwarf_lines *lines)
+static struct line_machine first_state(const struct dwarf_lines *lines)
 {
-	return (struct machine){.file = 1, .line = 1, .first = lines->row_count};
+	return (struct line_machine){.file = 1, .line = 1, .first = lines->row_count};
 }
 
-static inline void advance(struct machine *machine, const struct program *program,
-			   uint64_t operations)
+static inline void line_advance(struct line_machine *machine, const struct program *program,
+				uint64_t operations)
 {
 	if (program->operations <= 1) {
 		machine->address += operations * program->instruction_size;
@@ -228,7 +228,7 @@ static inline void advance(struct machine *machine, const struct program *progra
 	machine->operation = operations % program->operations;
 }
 
-static int append_row(struct dwarf_lines *lines, const struct machine *machine)
+static int append_row(struct dwarf_lines *lines, const struct line_machine *machine)
 {
 	if (array_reserve(&lines->rows, &lines->row_capacity, lines->row_count, 1,
 			  sizeof(*lines->rows)) != 0)
@@ -242,8 +242,8 @@ static int append_row(struct dwarf_lines *lines, const struct machine *machine)
 }
 
 /* Ends the current row, keeps it if it holds an address to look up, and begins the next. */
-static inline int add_row(struct dwarf_lines *lines, const struct program *program,
-			  struct machine *machine)
+static inline int line_add_row(struct dwarf_lines *lines, const struct program *program,
+			       struct line_machine *machine)
 {
 	int err = 0;
 
@@ -262,7 +262,7 @@ static inline int add_row(struct dwarf_lines *lines, const struct program *progr
 	return err;
 }
 
-static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
+static int end_sequence(struct dwarf_lines *lines, struct line_machine *machine)
 {
 	struct dwarf_sequence sequence = {
 		.start = machine->start,
@@ -286,7 +286,8 @@ static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
 	return 0;
 }
 
-static int run_extended(struct dwarf_lines *lines, struct program *program, struct machine *machine)
+static int run_extended(struct dwarf_lines *lines, struct program *program,
+			struct line_machine *machine)
 {
 	uint64_t length = cursor_uleb128(&program->cursor);
 	struct cursor inside = program->cursor;
@@ -313,15 +314,15 @@ static int run_extended(struct dwarf_lines *lines, struct program *program, stru
 }
 
 static inline int run_standard(struct dwarf_lines *lines, struct program *program,
-			       struct machine *machine, uint8_t opcode)
+			       struct line_machine *machine, uint8_t opcode)
 {
 	struct cursor *cursor = &program->cursor;
 
 	switch (opcode) {
 	case DW_LNS_copy:
-		return add_row(lines, program, machine);
+		return line_add_row(lines, program, machine);
 	case DW_LNS_advance_pc:
-		advance(machine, program, cursor_uleb128(cursor));
+		line_advance(machine, program, cursor_uleb128(cursor));
 		break;
 	case DW_LNS_advance_line:
 		machine->line += (uint64_t)cursor_sleb128(cursor);
@@ -330,8 +331,8 @@ static inline int run_standard(struct dwarf_lines *lines, struct program *progra
 		machine->file = cursor_uleb128(cursor);
 		break;
 	case DW_LNS_const_add_pc:
-		advance(machine, program,
-			(uint8_t)(UINT8_MAX - program->opcode_base) / program->line_range);
+		line_advance(machine, program,
+			     (uint8_t)(UINT8_MAX - program->opcode_base) / program->line_range);
 		break;
 	case DW_LNS_fixed_advance_pc:
 		machine->address += cursor_u16(cursor);
@@ -345,18 +346,18 @@ static inline int run_standard(struct dwarf_lines *lines, struct program *progra
 }
 
 static inline int run_special(struct dwarf_lines *lines, const struct program *program,
-			      struct machine *machine, uint8_t opcode)
+			      struct line_machine *machine, uint8_t opcode)
 {
 	uint8_t adjusted = opcode - program->opcode_base;
 
-	advance(machine, program, adjusted / program->line_range);
+	line_advance(machine, program, adjusted / program->line_range);
 	machine->line += (uint64_t)(program->line_base + adjusted % program->line_range);
-	return add_row(lines, program, machine);
+	return line_add_row(lines, program, machine);
 }
 
 static int run_program(struct dwarf_lines *lines, struct program *program)
 {
-	struct machine machine = first_state(lines);
+	struct line_machine machine = first_state(lines);
 	int err = 0;
 	uint8_t opcode;
 
@@ -391,7 +392,7 @@ static int read_table(struct dwarf_lines *lines, dwarf_next_address_fn next_addr
 	int err;
 
 	program.cursor = cursor_at(bytes->data, bytes->size, unit->stmt_list.number);
-	if (!read_header(&program, &names))
+	if (!line_read_header(&program, &names))
 		return 0;
 	lines->version = program.layout.version;
 	if (lines->version < 5) {

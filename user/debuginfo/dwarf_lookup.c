@@ -26,7 +26,7 @@
 	(SLOT_BIT(SLOT_ORIGIN) | SLOT_BIT(SLOT_SPECIFICATION) | SLOT_BIT(SLOT_NAME) |              \
 	 SLOT_BIT(SLOT_LINKAGE_NAME) | SLOT_BIT(SLOT_DECL_FILE) | SLOT_BIT(SLOT_DECL_LINE))
 
-struct range {
+struct lookup_range {
 	uint64_t start, end;
 };
 
@@ -38,14 +38,14 @@ struct unit_range {
 
 struct dwarf_lookup {
 	struct dwarf dwarf, alt;
-	struct range *code; /* executable sections, sorted */
+	struct lookup_range *code; /* executable sections, sorted */
 	size_t code_count, code_capacity;
 	struct unit_range *ranges; /* sorted by start */
 	size_t range_count, range_capacity;
 };
 
 /* An address to look up. */
-struct address {
+struct lookup_address {
 	uint64_t vaddr; /* first, for upper_bound() */
 	uint64_t size; /* of the smallest range of a function that holds it */
 	size_t index; /* in the caller's array */
@@ -54,7 +54,7 @@ struct address {
 };
 
 /* A function, or an inlined instance, that holds an address to look up. */
-struct function {
+struct dwarf_function {
 	uint64_t entry; /* offset of its entry in .debug_info */
 	uint64_t start;
 	uint32_t outer; /* index of the function it is inlined in, or NONE */
@@ -77,17 +77,17 @@ struct level {
 };
 
 /* State of the walk through one unit. */
-struct walk {
+struct dwarf_walk {
 	const struct dwarf_unit *unit;
 	const struct dwarf_abbrevs *abbrevs;
 	struct cursor cursor;
-	struct address *addresses;
+	struct lookup_address *addresses;
 	size_t address_count;
 	bool types; /* types may contain functions */
 	int error;
 	struct level levels[TREE_DEPTH_MAX];
 	uint32_t depth;
-	struct function *functions;
+	struct dwarf_function *functions;
 	size_t function_count, function_capacity;
 	struct dwarf_lines lines;
 	struct dwarf_lines other; /* files of another unit, without lines */
@@ -104,7 +104,7 @@ static int compare_starts(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static int read_code_sections(struct dwarf_lookup *lookup, Elf *elf)
+static int dwarf_lookup_read_code(struct dwarf_lookup *lookup, Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -117,7 +117,7 @@ static int read_code_sections(struct dwarf_lookup *lookup, Elf *elf)
 				  sizeof(*lookup->code)) != 0)
 			return -ENOMEM;
 		lookup->code[lookup->code_count++] =
-			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
+			(struct lookup_range){header.sh_addr, header.sh_addr + header.sh_size};
 	}
 	if (lookup->code_count > 0)
 		qsort(lookup->code, lookup->code_count, sizeof(*lookup->code), compare_starts);
@@ -132,7 +132,8 @@ static bool is_code(const struct dwarf_lookup *lookup, uint64_t vaddr)
 	return after > 0 && vaddr < lookup->code[after - 1].end;
 }
 
-static int add_ranges(struct dwarf_lookup *lookup, uint32_t unit, struct dwarf_ranges ranges)
+static int dwarf_lookup_add_ranges(struct dwarf_lookup *lookup, uint32_t unit,
+				   struct dwarf_ranges ranges)
 {
 	uint64_t start, end;
 
@@ -161,29 +162,29 @@ static int add_ranges_of_functions(struct dwarf_lookup *lookup, uint32_t index)
 		return -ENOMEM;
 	while (!err && dwarf_entry_read(&cursor, unit, abbrevs, RANGE_SLOTS, &entry)) {
 		if (entry.abbrev && entry.abbrev->kind == KIND_FUNCTION)
-			err = add_ranges(lookup, index, dwarf_ranges_of(unit, &entry));
+			err = dwarf_lookup_add_ranges(lookup, index, dwarf_ranges_of(unit, &entry));
 	}
 	return err;
 }
 
-static int add_unit(struct dwarf_lookup *lookup, uint32_t index)
+static int dwarf_lookup_add_unit(struct dwarf_lookup *lookup, uint32_t index)
 {
 	const struct dwarf_unit *unit = &lookup->dwarf.units[index];
 
 	if (!unit->has_code)
 		return 0;
 	if (unit->ranges.form || (unit->has_low_pc && unit->high_pc.form))
-		return add_ranges(lookup, index, dwarf_ranges_of_unit(unit));
+		return dwarf_lookup_add_ranges(lookup, index, dwarf_ranges_of_unit(unit));
 	return add_ranges_of_functions(lookup, index);
 }
 
-static int read_units(struct dwarf_lookup *lookup)
+static int dwarf_lookup_read_units(struct dwarf_lookup *lookup)
 {
 	uint64_t reach = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < lookup->dwarf.unit_count && !err; i++) {
-		err = add_unit(lookup, (uint32_t)i);
+		err = dwarf_lookup_add_unit(lookup, (uint32_t)i);
 		dwarf_trim(&lookup->dwarf);
 	}
 	if (lookup->range_count > 0)
@@ -210,9 +211,9 @@ int dwarf_lookup_open(Elf *elf, Elf *alt, const struct dwarf_contents *known,
 		err = dwarf_read(&opened->dwarf, elf, alt ? &opened->alt : NULL, known, error);
 	if (err)
 		goto fail;
-	err = read_code_sections(opened, elf);
+	err = dwarf_lookup_read_code(opened, elf);
 	if (!err)
-		err = read_units(opened);
+		err = dwarf_lookup_read_units(opened);
 	if (err) {
 		error_errno(error, -err, "can't read debug information");
 		goto fail;
@@ -253,7 +254,7 @@ void dwarf_lookup_close(struct dwarf_lookup *lookup)
 /* The tree of a unit */
 
 /* Returns the number of addresses to look up below `vaddr`. */
-static size_t addresses_below(const struct walk *walk, uint64_t vaddr)
+static size_t addresses_below(const struct dwarf_walk *walk, uint64_t vaddr)
 {
 	return vaddr == 0 ? 0
 			  : upper_bound(walk->addresses, walk->address_count,
@@ -261,9 +262,9 @@ static size_t addresses_below(const struct walk *walk, uint64_t vaddr)
 }
 
 /* Returns the index of a level's function, which it adds on first use. */
-static uint32_t get_function(struct walk *walk, struct level *level)
+static uint32_t get_function(struct dwarf_walk *walk, struct level *level)
 {
-	struct function function = {
+	struct dwarf_function function = {
 		.entry = level->entry,
 		.start = level->start,
 		.outer = NONE,
@@ -287,11 +288,11 @@ static uint32_t get_function(struct walk *walk, struct level *level)
 }
 
 /* Assigns addresses to a level. The smallest range wins, and the inner one of equal ranges. */
-static void assign_range(struct walk *walk, struct level *level, uint64_t start, uint64_t end)
+static void assign_range(struct dwarf_walk *walk, struct level *level, uint64_t start, uint64_t end)
 {
 	for (size_t i = addresses_below(walk, start);
 	     i < walk->address_count && walk->addresses[i].vaddr < end; i++) {
-		struct address *address = &walk->addresses[i];
+		struct lookup_address *address = &walk->addresses[i];
 
 		if (address->function != NONE && address->size < end - start)
 			continue;
@@ -300,7 +301,8 @@ static void assign_range(struct walk *walk, struct level *level, uint64_t start,
 	}
 }
 
-static void assign_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
+static void assign_ranges(struct dwarf_walk *walk, struct level *level,
+			  const struct dwarf_entry *entry)
 {
 	struct dwarf_ranges ranges;
 	uint64_t start, end;
@@ -315,19 +317,19 @@ static void assign_ranges(struct walk *walk, struct level *level, const struct d
 }
 
 /* Begins the next entry. False at a broken entry, which ends the walk. */
-static bool begin_entry(struct walk *walk, struct dwarf_entry *entry)
+static bool dwarf_walk_begin_entry(struct dwarf_walk *walk, struct dwarf_entry *entry)
 {
 	return walk->error == 0 &&
 	       dwarf_entry_begin(&walk->cursor, walk->unit, walk->abbrevs, entry);
 }
 
-static bool end_entry(struct walk *walk, uint32_t slots, struct dwarf_entry *entry)
+static bool end_entry(struct dwarf_walk *walk, uint32_t slots, struct dwarf_entry *entry)
 {
 	return dwarf_entry_end(&walk->cursor, walk->unit, walk->abbrevs, slots, entry);
 }
 
 /* Skips an entry's children by its sibling attribute. False if it has none. */
-static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
+static bool go_to_sibling(struct dwarf_walk *walk, const struct dwarf_entry *entry)
 {
 	const struct dwarf_value *sibling = dwarf_value(entry, SLOT_SIBLING);
 	uint64_t offset;
@@ -340,7 +342,7 @@ static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 }
 
 /* Skips an entry with its children. False at the end of the walk. */
-static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
+static bool skip_entry(struct dwarf_walk *walk, struct dwarf_entry *entry)
 {
 	uint64_t depth = 0;
 
@@ -355,12 +357,13 @@ static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
 		}
 		if (depth == 0)
 			return true;
-		if (!begin_entry(walk, entry))
+		if (!dwarf_walk_begin_entry(walk, entry))
 			return false;
 	}
 }
 
-static void visit_function(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
+static void visit_function(struct dwarf_walk *walk, struct level *level,
+			   const struct dwarf_entry *entry)
 {
 	level->is_inlined = entry->abbrev->kind == KIND_INLINED;
 	level->entry = entry->offset;
@@ -389,7 +392,7 @@ static bool has_code_in_types(const struct dwarf_unit *unit)
 }
 
 /* Returns whether an entry or its children may be functions that hold an address. */
-static bool may_hold_address(const struct walk *walk, const struct level *level,
+static bool may_hold_address(const struct dwarf_walk *walk, const struct level *level,
 			     const struct dwarf_entry *entry)
 {
 	switch (entry->abbrev->kind) {
@@ -409,7 +412,7 @@ static bool may_hold_address(const struct walk *walk, const struct level *level,
 }
 
 /* Reads an entry, and descends to its children or skips them. False at the end of the walk. */
-static bool visit_entry(struct walk *walk, struct dwarf_entry *entry)
+static bool visit_entry(struct dwarf_walk *walk, struct dwarf_entry *entry)
 {
 	struct level *level = &walk->levels[walk->depth];
 	uint8_t kind = entry->abbrev->kind;
@@ -430,7 +433,7 @@ static bool visit_entry(struct walk *walk, struct dwarf_entry *entry)
 }
 
 /* Begins the next entry that may matter. False at the end of the walk. */
-static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
+static bool dwarf_walk_next_entry(struct dwarf_walk *walk, struct dwarf_entry *entry)
 {
 	struct cursor cursor = walk->cursor; /* local, to stay in registers */
 	bool found;
@@ -443,13 +446,13 @@ static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
 	return found && walk->error == 0;
 }
 
-static void find_functions(struct walk *walk)
+static void dwarf_walk_find_functions(struct dwarf_walk *walk)
 {
 	struct dwarf_entry entry;
 
 	walk->types = has_code_in_types(walk->unit);
 	walk->cursor = dwarf_cursor(walk->unit, walk->unit->entries);
-	while (next_entry(walk, &entry)) {
+	while (dwarf_walk_next_entry(walk, &entry)) {
 		if (entry.abbrev) {
 			if (!visit_entry(walk, &entry))
 				return;
@@ -479,7 +482,8 @@ static bool use_same_files(const struct dwarf_unit *a, const struct dwarf_unit *
 }
 
 /* Returns the path of a file of another unit, to be freed, or NULL. */
-static char *path_in_other_unit(struct walk *walk, const struct dwarf_unit *unit, uint32_t file)
+static char *path_in_other_unit(struct dwarf_walk *walk, const struct dwarf_unit *unit,
+				uint32_t file)
 {
 	const char *path;
 
@@ -492,8 +496,8 @@ static char *path_in_other_unit(struct walk *walk, const struct dwarf_unit *unit
 	return path ? strdup(path) : NULL;
 }
 
-static void read_declaration(struct walk *walk, const struct dwarf_unit *unit,
-			     const struct dwarf_entry *entry, struct function *function)
+static void read_declaration(struct dwarf_walk *walk, const struct dwarf_unit *unit,
+			     const struct dwarf_entry *entry, struct dwarf_function *function)
 {
 	const struct dwarf_value *file = dwarf_value(entry, SLOT_DECL_FILE);
 
@@ -506,7 +510,7 @@ static void read_declaration(struct walk *walk, const struct dwarf_unit *unit,
 }
 
 /* Reads names and declaration from the function's entry and from those it refers to. */
-static void read_function_name(struct walk *walk, struct function *function)
+static void read_function_name(struct dwarf_walk *walk, struct dwarf_function *function)
 {
 	struct dwarf_frame *name = &function->name;
 	const struct dwarf_abbrevs *abbrevs;
@@ -532,14 +536,14 @@ static void read_function_name(struct walk *walk, struct function *function)
 	}
 }
 
-static bool is_declared_in(const struct function *function, uint32_t file, const char *path)
+static bool is_declared_in(const struct dwarf_function *function, uint32_t file, const char *path)
 {
 	if (function->declared_in != NONE)
 		return function->declared_in == file;
 	return function->declared_path && path && !strcmp(function->declared_path, path);
 }
 
-static struct dwarf_frame make_frame(struct walk *walk, const struct function *function,
+static struct dwarf_frame make_frame(struct dwarf_walk *walk, const struct dwarf_function *function,
 				     uint32_t file, uint32_t line)
 {
 	const char *path = dwarf_lines_path(&walk->lines, file);
@@ -556,14 +560,14 @@ static struct dwarf_frame make_frame(struct walk *walk, const struct function *f
 	return frame;
 }
 
-static int report_address(struct walk *walk, const struct address *address,
+static int report_address(struct dwarf_walk *walk, const struct lookup_address *address,
 			  dwarf_lookup_fn callback, void *arg)
 {
 	const struct dwarf_row *row = dwarf_lines_at(&walk->lines, address->vaddr);
 	struct dwarf_frame frames[INLINE_DEPTH_MAX];
 	uint32_t file = row ? row->file : NONE, line = row ? row->line : 0;
 	uint32_t index = address->function;
-	struct function *function;
+	struct dwarf_function *function;
 	size_t count = 0;
 
 	if (index == NONE && row)
@@ -586,15 +590,15 @@ static int report_address(struct walk *walk, const struct address *address,
 
 static uint64_t next_address(void *arg, uint64_t vaddr)
 {
-	const struct walk *walk = arg;
+	const struct dwarf_walk *walk = arg;
 	size_t first = addresses_below(walk, vaddr);
 
 	return first < walk->address_count ? walk->addresses[first].vaddr : UINT64_MAX;
 }
 
-static int walk_unit(struct dwarf_lookup *lookup, struct walk *walk)
+static int walk_unit(struct dwarf_lookup *lookup, struct dwarf_walk *walk)
 {
-	const struct address *first = walk->addresses;
+	const struct lookup_address *first = walk->addresses;
 
 	if (first->unit == NONE)
 		return 0;
@@ -602,17 +606,17 @@ static int walk_unit(struct dwarf_lookup *lookup, struct walk *walk)
 	walk->abbrevs = dwarf_abbrevs_of(walk->unit);
 	if (!walk->abbrevs)
 		return -ENOMEM;
-	find_functions(walk);
+	dwarf_walk_find_functions(walk);
 	if (walk->error != 0)
 		return walk->error;
 	return dwarf_lines_read(&walk->lines, walk->unit, next_address, walk);
 }
 
 /* Looks up all addresses of one unit. */
-static int look_up_unit(struct dwarf_lookup *lookup, struct address *addresses, size_t count,
+static int look_up_unit(struct dwarf_lookup *lookup, struct lookup_address *addresses, size_t count,
 			dwarf_lookup_fn callback, void *arg)
 {
-	struct walk *walk = calloc(1, sizeof(*walk));
+	struct dwarf_walk *walk = calloc(1, sizeof(*walk));
 	int result;
 
 	if (!walk)
@@ -654,9 +658,9 @@ static uint32_t unit_at(const struct dwarf_lookup *lookup, uint64_t vaddr)
 	return unit;
 }
 
-static int compare_addresses(const void *a, const void *b)
+static int dwarf_lookup_compare_addresses(const void *a, const void *b)
 {
-	const struct address *left = a, *right = b;
+	const struct lookup_address *left = a, *right = b;
 
 	if (left->unit != right->unit)
 		return left->unit < right->unit ? -1 : 1;
@@ -666,7 +670,7 @@ static int compare_addresses(const void *a, const void *b)
 int dwarf_lookup_each(struct dwarf_lookup *lookup, const uint64_t *vaddrs, size_t count,
 		      dwarf_lookup_fn callback, void *arg)
 {
-	struct address *addresses;
+	struct lookup_address *addresses;
 	int result = 0;
 
 	if (count == 0)
@@ -675,14 +679,14 @@ int dwarf_lookup_each(struct dwarf_lookup *lookup, const uint64_t *vaddrs, size_
 	if (!addresses)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		addresses[i] = (struct address){
+		addresses[i] = (struct lookup_address){
 			.vaddr = vaddrs[i],
 			.index = i,
 			.unit = unit_at(lookup, vaddrs[i]),
 			.function = NONE,
 		};
 	}
-	qsort(addresses, count, sizeof(*addresses), compare_addresses);
+	qsort(addresses, count, sizeof(*addresses), dwarf_lookup_compare_addresses);
 	for (size_t from = 0, to; from < count && result == 0; from = to) {
 		for (to = from + 1; to < count && addresses[to].unit == addresses[from].unit;)
 			to++;

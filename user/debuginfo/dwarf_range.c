@@ -97,7 +97,7 @@ static uint64_t indexed_address(struct dwarf_ranges *ranges)
 }
 
 /* Reads one entry of .debug_rnglists. False at the end of the list. */
-static bool next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *end)
+static bool dwarf_ranges_next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *end)
 {
 	uint8_t size = ranges->unit->layout.address_size;
 	struct cursor *cursor = &ranges->cursor;
@@ -146,7 +146,7 @@ bool dwarf_ranges_next(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *e
 			ranges->left = 0;
 			*start = ranges->low;
 			*end = ranges->high;
-		} else if (!(is_new ? next_entry : next_pair)(ranges, start, end)) {
+		} else if (!(is_new ? dwarf_ranges_next_entry : next_pair)(ranges, start, end)) {
 			ranges->left = 0;
 			return false;
 		}

@@ -48,8 +48,8 @@ static enum dwarf_section section_of(const char *name, bool *is_zdebug)
 	return section;
 }
 
-static int read_section(struct dwarf_bytes *bytes, Elf_Scn *section, const GElf_Shdr *header,
-			bool is_zdebug)
+static int dwarf_read_section(struct dwarf_bytes *bytes, Elf_Scn *section, const GElf_Shdr *header,
+			      bool is_zdebug)
 {
 	Elf_Data *data;
 
@@ -78,8 +78,8 @@ static bool is_compressed(const GElf_Shdr *header, bool is_zdebug)
 	return is_zdebug || (header->sh_flags & SHF_COMPRESSED);
 }
 
-static int read_sections(struct dwarf *dwarf, Elf *elf, const struct dwarf_contents *known,
-			 struct error *error)
+static int dwarf_read_sections(struct dwarf *dwarf, Elf *elf, const struct dwarf_contents *known,
+			       struct error *error)
 {
 	enum dwarf_section section;
 	Elf_Scn *found = NULL;
@@ -104,7 +104,7 @@ static int read_sections(struct dwarf *dwarf, Elf *elf, const struct dwarf_conte
 			dwarf->sections[section] = known->sections[section];
 			continue;
 		}
-		if (read_section(&dwarf->sections[section], found, &header, is_zdebug) != 0)
+		if (dwarf_read_section(&dwarf->sections[section], found, &header, is_zdebug) != 0)
 			return error_set(error, EINVAL, "can't read %s: %s", name, elf_errmsg(-1));
 	}
 	trim_strings(&dwarf->sections[SECTION_STR]);
@@ -410,7 +410,7 @@ static int read_first_entry(struct dwarf_unit *unit)
 	return 0;
 }
 
-static int add_unit(struct dwarf *dwarf, struct dwarf_unit *unit)
+static int dwarf_add_unit(struct dwarf *dwarf, struct dwarf_unit *unit)
 {
 	int err = read_first_entry(unit);
 
@@ -422,7 +422,7 @@ static int add_unit(struct dwarf *dwarf, struct dwarf_unit *unit)
 	return err;
 }
 
-static int read_units(struct dwarf *dwarf)
+static int dwarf_read_units(struct dwarf *dwarf)
 {
 	const struct dwarf_bytes *bytes = &dwarf->sections[SECTION_INFO];
 	struct cursor cursor = section_cursor(dwarf, SECTION_INFO, 0), inside;
@@ -439,7 +439,7 @@ static int read_units(struct dwarf *dwarf)
 		if (!read_unit_header(&inside, &unit))
 			continue;
 		unit.entries = (uint64_t)(inside.at - bytes->data);
-		err = add_unit(dwarf, &unit);
+		err = dwarf_add_unit(dwarf, &unit);
 	}
 	return err;
 }
@@ -459,9 +459,9 @@ int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, const struct dw
 	*dwarf = (struct dwarf){.alt = alt};
 	if (!is_readable(elf))
 		return error_set(error, EINVAL, "for a machine of another byte order");
-	err = read_sections(dwarf, elf, known, error);
+	err = dwarf_read_sections(dwarf, elf, known, error);
 	if (!err) {
-		err = read_units(dwarf);
+		err = dwarf_read_units(dwarf);
 		if (err)
 			error_errno(error, -err, "can't read debug information");
 	}

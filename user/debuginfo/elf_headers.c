@@ -13,7 +13,7 @@
 #define TIMEOUT_MS 5000u
 
 /* What the worker sends. */
-struct result {
+struct elf_headers_result {
 	char problem[128]; /* "": none */
 	struct elf_headers headers;
 };
@@ -34,7 +34,7 @@ static void read_segments(int fd, struct elf_headers *headers)
 
 void run_headers_worker(const int fds[], size_t count)
 {
-	struct result *result = count == 2 ? calloc(1, sizeof(*result)) : NULL;
+	struct elf_headers_result *result = count == 2 ? calloc(1, sizeof(*result)) : NULL;
 	struct error problem = {""};
 	size_t sent = 0;
 	ssize_t got = 0;
@@ -58,7 +58,7 @@ void run_headers_worker(const int fds[], size_t count)
 /* The parent */
 
 /* A compromised worker may have sent anything. */
-static bool is_valid(struct result *result)
+static bool elf_headers_are_valid(struct elf_headers_result *result)
 {
 	struct elf_headers *headers = &result->headers;
 	unsigned char has_dwarf;
@@ -76,7 +76,7 @@ static bool is_valid(struct result *result)
 int worker_read_headers(const struct sandbox_server *server, int fd, struct elf_headers *headers,
 			struct error *error)
 {
-	struct result *result = malloc(sizeof(*result));
+	struct elf_headers_result *result = malloc(sizeof(*result));
 	ssize_t got;
 	int err = 0;
 
@@ -86,7 +86,7 @@ int worker_read_headers(const struct sandbox_server *server, int fd, struct elf_
 			  TIMEOUT_MS);
 	if (got < 0)
 		err = error_errno(error, (int)-got, "its headers can't be read");
-	else if ((size_t)got != sizeof(*result) || !is_valid(result))
+	else if ((size_t)got != sizeof(*result) || !elf_headers_are_valid(result))
 		err = error_set(error, EBADMSG, "its headers can't be read");
 	else if (*result->problem)
 		err = error_set(error, EINVAL, "%s", result->problem);

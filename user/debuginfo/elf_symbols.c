@@ -38,11 +38,11 @@
 /* Stubs whose targets have no name in relocations. */
 #define RESOLVERS_MAX 4096u
 
-struct range {
+struct elf_code_range {
 	uint64_t start, end;
 };
 
-struct function {
+struct elf_function {
 	uint64_t start;
 	uint32_t size;
 	uint32_t name; /* offset in names */
@@ -58,12 +58,12 @@ struct resolver {
 
 /* Symbols while tables are read. */
 struct symbols {
-	struct function *list;
+	struct elf_function *list;
 	size_t count, capacity;
 	char *names; /* contents of the string tables */
 	size_t names_size;
 	uint64_t name_bytes; /* sum of the lengths of all names in the list */
-	struct range *code; /* executable sections, sorted */
+	struct elf_code_range *code; /* executable sections, sorted */
 	size_t code_count, code_capacity;
 	bool has_all; /* there is a symbol for each function: .symtab */
 	bool has_dynamic_names;
@@ -105,7 +105,7 @@ bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[
 	return false;
 }
 
-static bool read_build_id(Elf *elf, const GElf_Phdr *header, char hex[BUILD_ID_SIZE])
+static bool elf_file_read_build_id(Elf *elf, const GElf_Phdr *header, char hex[BUILD_ID_SIZE])
 {
 	bool wide = header->p_align == 8;
 	Elf_Data *data;
@@ -125,7 +125,7 @@ static void read_elf_build_id(Elf *elf, size_t headers, char hex[BUILD_ID_SIZE])
 	hex[0] = '\0';
 	for (size_t i = 0; i < headers; i++) {
 		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_NOTE &&
-		    read_build_id(elf, &header, hex))
+		    elf_file_read_build_id(elf, &header, hex))
 			return;
 	}
 }
@@ -148,7 +148,7 @@ void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 		read_elf_build_id(elf, count, hex);
 }
 
-static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
+static int elf_file_read_headers(struct elf_file *file, Elf *elf, struct error *error)
 {
 	GElf_Phdr header;
 	size_t count;
@@ -222,14 +222,14 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 
 /* Symbol tables */
 
-static int compare_ranges(const void *a, const void *b)
+static int elf_compare_code_ranges(const void *a, const void *b)
 {
-	const struct range *left = a, *right = b;
+	const struct elf_code_range *left = a, *right = b;
 
 	return (left->start > right->start) - (left->start < right->start);
 }
 
-static int read_code_sections(struct symbols *symbols, Elf *elf)
+static int elf_symbols_read_code(struct symbols *symbols, Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -242,7 +242,7 @@ static int read_code_sections(struct symbols *symbols, Elf *elf)
 				  sizeof(*symbols->code)) != 0)
 			return -ENOMEM;
 		symbols->code[symbols->code_count++] =
-			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
+			(struct elf_code_range){header.sh_addr, header.sh_addr + header.sh_size};
 	}
 	return 0;
 }
@@ -259,19 +259,20 @@ static int read_code_segments(struct symbols *symbols, const struct elf_memory *
 				  sizeof(*symbols->code)))
 			return -ENOMEM;
 		symbols->code[symbols->code_count++] =
-			(struct range){load->vaddr, load->vaddr + load->size};
+			(struct elf_code_range){load->vaddr, load->vaddr + load->size};
 	}
 	return 0;
 }
 
 static int read_code(struct symbols *symbols, Elf *elf, const struct elf_memory *memory)
 {
-	int err = read_code_sections(symbols, elf);
+	int err = elf_symbols_read_code(symbols, elf);
 
 	if (!err && !symbols->code_count)
 		err = read_code_segments(symbols, memory);
 	if (symbols->code_count > 0)
-		qsort(symbols->code, symbols->code_count, sizeof(*symbols->code), compare_ranges);
+		qsort(symbols->code, symbols->code_count, sizeof(*symbols->code),
+		      elf_compare_code_ranges);
 	return err;
 }
 
@@ -350,7 +351,7 @@ static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
 	return rank << 28 | underscores << 14 | (uint32_t)length;
 }
 
-static int append_function(struct symbols *symbols, const struct function *function)
+static int append_function(struct symbols *symbols, const struct elf_function *function)
 {
 	if (array_reserve(&symbols->list, &symbols->capacity, symbols->count, 1,
 			  sizeof(*symbols->list)) != 0)
@@ -370,7 +371,7 @@ static uint32_t clip_size(uint64_t size, uint64_t room)
 static int add_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t names)
 {
 	size_t room = symbols->names_size - names;
-	struct function function;
+	struct elf_function function;
 	size_t length;
 	uint64_t end;
 	char *name;
@@ -427,8 +428,8 @@ static int copy_names(struct symbols *symbols, Elf *elf, size_t index)
 	return append_names(symbols, data->d_buf, data->d_size);
 }
 
-static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
-			const GElf_Shdr *header)
+static int elf_symbols_read_section(struct symbols *symbols, Elf *elf, Elf_Scn *section,
+				    const GElf_Shdr *header)
 {
 	size_t count, names = symbols->names_size;
 	GElf_Sym symbol;
@@ -451,9 +452,9 @@ static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
 	return err;
 }
 
-static int compare_functions(const void *a, const void *b, void *names)
+static int elf_compare_functions(const void *a, const void *b, void *names)
 {
-	const struct function *left = a, *right = b;
+	const struct elf_function *left = a, *right = b;
 	int order;
 
 	if (left->start != right->start)
@@ -468,13 +469,13 @@ static int compare_functions(const void *a, const void *b, void *names)
 }
 
 /* Keeps the best name of each address, with a size if any alias has one. */
-static void merge_aliases(struct symbols *symbols)
+static void elf_symbols_merge_aliases(struct symbols *symbols)
 {
-	struct function *list = symbols->list, *kept = list;
+	struct elf_function *list = symbols->list, *kept = list;
 
 	if (symbols->count == 0)
 		return;
-	qsort_r(list, symbols->count, sizeof(*list), compare_functions, symbols->names);
+	qsort_r(list, symbols->count, sizeof(*list), elf_compare_functions, symbols->names);
 	for (size_t i = 1; i < symbols->count; i++) {
 		if (list[i].start != kept->start)
 			*++kept = list[i];
@@ -492,7 +493,7 @@ static void merge_aliases(struct symbols *symbols)
 static uint64_t unsized_end(const struct symbols *symbols, size_t index,
 			    const struct frame_index *frames)
 {
-	const struct function *list = symbols->list;
+	const struct elf_function *list = symbols->list;
 	uint64_t end = code_end(symbols, list[index].start);
 
 	if (!frames->count && !symbols->has_all)
@@ -508,7 +509,7 @@ static uint64_t unsized_end(const struct symbols *symbols, size_t index,
  */
 static void nest_functions(struct symbols *symbols, const struct frame_index *frames)
 {
-	struct function *list = symbols->list;
+	struct elf_function *list = symbols->list;
 	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost function that has not ended */
 
 	for (size_t i = 0; i < symbols->count; i++) {
@@ -530,7 +531,7 @@ static void nest_functions(struct symbols *symbols, const struct frame_index *fr
 }
 
 /* Returns the first section of a type. Only a malicious file has a second symbol table. */
-static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
+static Elf_Scn *elf_find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 {
 	Elf_Scn *section = NULL;
 
@@ -595,7 +596,7 @@ static size_t move_bytes(struct kept_bytes *kept, char *bytes)
 static int pack_names(struct symbols *symbols)
 {
 	struct kept_bytes kept = {.words = symbols->names_size / 64 + 1};
-	struct function *list = symbols->list;
+	struct elf_function *list = symbols->list;
 	size_t size;
 	char *names;
 
@@ -624,7 +625,7 @@ static int pack_names(struct symbols *symbols)
 /* Moves the symbols to `file`, without spare capacity. */
 static int pack_symbols(struct symbols *symbols, struct elf_file *file)
 {
-	struct function *list = reallocarray(symbols->list, symbols->count, sizeof(*list));
+	struct elf_function *list = reallocarray(symbols->list, symbols->count, sizeof(*list));
 	int err;
 
 	if (!list)
@@ -648,7 +649,7 @@ static int pack_symbols(struct symbols *symbols, struct elf_file *file)
 static int add_stub(struct symbols *symbols, uint64_t start, uint64_t end, const char *name)
 {
 	const size_t at = symbols->names_size, length = strcspn(name, "@");
-	struct function function = {.start = start, .outer = NO_FUNCTION};
+	struct elf_function function = {.start = start, .outer = NO_FUNCTION};
 	int err;
 
 	if (!length || length >= SYMBOL_NAME_MAX || end <= start || !code_end(symbols, start))
@@ -717,7 +718,7 @@ static int add_resolved_stubs(struct symbols *symbols)
 	if (count)
 		qsort(symbols->resolvers, count, sizeof(*list), compare_resolvers);
 	for (size_t i = 0; count && i < symbol_count && !err; i++) {
-		const struct function *function = &symbols->list[i];
+		const struct elf_function *function = &symbols->list[i];
 		size_t after = upper_bound(list, count, sizeof(*list), function->start);
 
 		if (!after || list[after - 1].address != function->start)
@@ -744,7 +745,8 @@ static int read_stubs_of_plt(struct symbols *symbols, Elf *elf)
 /* Symbols of a file */
 
 /* The dynamic symbols of a file without section headers. */
-static int read_dynamic(struct symbols *symbols, Elf *elf, const struct elf_memory *memory)
+static int elf_symbols_read_dynamic(struct symbols *symbols, Elf *elf,
+				    const struct elf_memory *memory)
 {
 	const size_t names = symbols->names_size;
 	struct elf_dynamic dynamic;
@@ -778,11 +780,11 @@ static int read_tables(struct symbols *symbols, Elf *elf, const struct elf_memor
 	for (size_t i = 0; i < 2 && err != -ENOMEM; i++) {
 		const size_t names = symbols->names_size;
 
-		section = find_section(elf, types[i], &header);
+		section = elf_find_section(elf, types[i], &header);
 		if (!section)
 			continue;
 		has_table = true;
-		err = read_symbols(symbols, elf, section, &header);
+		err = elf_symbols_read_section(symbols, elf, section, &header);
 		/* The other table may be valid. */
 		if (err == -EINVAL || err == -E2BIG)
 			set_table_problem(err, problem);
@@ -794,7 +796,8 @@ static int read_tables(struct symbols *symbols, Elf *elf, const struct elf_memor
 	}
 	if (err == -ENOMEM)
 		return err;
-	err = has_table ? read_stubs_of_plt(symbols, elf) : read_dynamic(symbols, elf, memory);
+	err = has_table ? read_stubs_of_plt(symbols, elf)
+			: elf_symbols_read_dynamic(symbols, elf, memory);
 	if (err == -E2BIG)
 		set_table_problem(err, problem);
 	return err == -ENOMEM ? err : 0;
@@ -807,7 +810,7 @@ static int finish_functions(struct elf_file *file, struct symbols *symbols, Elf 
 	int err = frame_index_read(&frames, elf, memory);
 
 	if (!err) {
-		merge_aliases(symbols);
+		elf_symbols_merge_aliases(symbols);
 		nest_functions(symbols, &frames);
 		err = pack_symbols(symbols, file);
 	}
@@ -815,8 +818,8 @@ static int finish_functions(struct elf_file *file, struct symbols *symbols, Elf 
 	return err;
 }
 
-static int read_functions(struct elf_file *file, Elf *elf, const struct elf_memory *memory,
-			  struct error *problem)
+static int elf_file_read_functions(struct elf_file *file, Elf *elf, const struct elf_memory *memory,
+				   struct error *problem)
 {
 	struct symbols symbols = {0};
 	int err = read_code(&symbols, elf, memory);
@@ -840,7 +843,7 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	     struct error *problem)
 {
 	struct elf_memory memory = {.fd = -1};
-	struct elf_file new = {0};
+	struct elf_file loaded = {0};
 	Elf *elf = NULL;
 	/* Not mapped: a file that shrinks must not kill the reader by SIGBUS. */
 	int err = elf_begin_read(fd, image, size, false, &elf, problem);
@@ -848,20 +851,20 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	if (err)
 		return err;
 	*problem->text = '\0';
-	err = read_headers(&new, elf, problem);
+	err = elf_file_read_headers(&loaded, elf, problem);
 	if (!err && functions) {
 		err = elf_memory_open(&memory, elf, fd, image, size);
 		if (err)
 			error_errno(problem, -err, "can't be read");
 		else
-			err = read_functions(&new, elf, &memory, problem);
+			err = elf_file_read_functions(&loaded, elf, &memory, problem);
 		elf_memory_clear(&memory);
 	}
 	elf_end(elf);
 	if (err)
-		elf_clear(&new);
+		elf_clear(&loaded);
 	else
-		*file = new;
+		*file = loaded;
 	return err;
 }
 
@@ -870,7 +873,8 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 void elf_pack(const struct elf_file *file, struct elf_packed *packed, struct iovec parts[ELF_PARTS])
 {
 	*packed = (struct elf_packed){file->function_count, file->names_size};
-	parts[0] = (struct iovec){file->functions, file->function_count * sizeof(struct function)};
+	parts[0] =
+		(struct iovec){file->functions, file->function_count * sizeof(struct elf_function)};
 	parts[1] = (struct iovec){file->names, file->names_size};
 }
 
@@ -878,13 +882,14 @@ size_t elf_packed_size(const struct elf_packed *packed, size_t size)
 {
 	const uint64_t count = packed->function_count, names = packed->names_size;
 
-	if (count > size / sizeof(struct function) ||
-	    names > size - count * sizeof(struct function))
+	if (count > size / sizeof(struct elf_function) ||
+	    names > size - count * sizeof(struct elf_function))
 		return SIZE_MAX;
-	return count * sizeof(struct function) + names;
+	return count * sizeof(struct elf_function) + names;
 }
 
-static bool are_functions_valid(const struct function *functions, size_t count, size_t names_size)
+static bool are_functions_valid(const struct elf_function *functions, size_t count,
+				size_t names_size)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (functions[i].name >= names_size ||
@@ -897,7 +902,7 @@ static bool are_functions_valid(const struct function *functions, size_t count, 
 
 bool elf_unpack(struct elf_file *file, const struct elf_packed *packed, const void *bytes)
 {
-	const struct function *functions = bytes;
+	const struct elf_function *functions = bytes;
 	const size_t count = packed->function_count;
 	const char *names = (const char *)(functions + count);
 
@@ -906,7 +911,7 @@ bool elf_unpack(struct elf_file *file, const struct elf_packed *packed, const vo
 	if (!packed->names_size || names[packed->names_size - 1] ||
 	    !are_functions_valid(functions, count, packed->names_size))
 		return false;
-	file->functions = (struct function *)functions;
+	file->functions = (struct elf_function *)functions;
 	file->function_count = count;
 	file->names = (char *)names;
 	file->names_size = packed->names_size;
@@ -936,7 +941,7 @@ bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symb
 		return false;
 	index = (uint32_t)(after - 1);
 	for (; index != NO_FUNCTION && depth < SYMBOL_NESTING_MAX; depth++) {
-		const struct function *function = &file->functions[index];
+		const struct elf_function *function = &file->functions[index];
 
 		if (vaddr - function->start < function->size) {
 			symbol->name = file->names + function->name;
@@ -964,7 +969,7 @@ void elf_lookup_range(const struct elf_file *file, uint64_t vaddr, uint64_t *sta
 	index = (uint32_t)(after - 1);
 	*start = MAX(*start, file->functions[index].start);
 	for (; index != NO_FUNCTION && depth < SYMBOL_NESTING_MAX; depth++) {
-		const struct function *function = &file->functions[index];
+		const struct elf_function *function = &file->functions[index];
 
 		/* The last address, as the one after it may be 0. */
 		if (vaddr - function->start < function->size) {

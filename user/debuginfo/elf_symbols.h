@@ -29,7 +29,7 @@ struct elf_file {
 	char build_id[BUILD_ID_SIZE]; /* GNU build ID, hex; "": none */
 	struct elf_segment *loads;
 	size_t load_count;
-	struct function *functions; /* this and all below: private */
+	struct elf_function *functions; /* this and all below: private */
 	size_t function_count;
 	char *names;
 	size_t names_size; /* at most the size of the file's string tables */

@@ -206,7 +206,7 @@ static void create_parents(const char *path)
 	}
 }
 
-static int open_directory(const char *path, struct error *error)
+static int file_cache_open_directory(const char *path, struct error *error)
 {
 	struct stat st;
 	int fd;
@@ -234,7 +234,7 @@ struct file_cache *file_cache_open(const struct file_cache_config *config, struc
 	cache->bytes_max = config->bytes_max;
 	cache->directory = set_maker(cache, config->maker, error);
 	if (!cache->directory)
-		cache->directory = open_directory(config->directory, error);
+		cache->directory = file_cache_open_directory(config->directory, error);
 	if (cache->directory >= 0)
 		return cache;
 	free(cache);
@@ -252,7 +252,7 @@ void file_cache_close(struct file_cache *cache)
 /* Files */
 
 /* Continues two sums: of all words, and of these sums (J. Fletcher, 1982). */
-static void add_words(uint64_t sums[2], const void *bytes, size_t size)
+static void file_cache_add_words(uint64_t sums[2], const void *bytes, size_t size)
 {
 	const char *next = bytes;
 	uint64_t word;
@@ -270,7 +270,7 @@ static void sum_header(const struct entry_header *header, uint64_t sums[2])
 	const size_t first = offsetof(struct entry_header, size);
 
 	sums[0] = sums[1] = 1;
-	add_words(sums, (const char *)header + first, sizeof(*header) - first);
+	file_cache_add_words(sums, (const char *)header + first, sizeof(*header) - first);
 }
 
 static bool has_sums(const struct entry_header *header, const uint64_t sums[2])
@@ -279,7 +279,7 @@ static bool has_sums(const struct entry_header *header, const uint64_t sums[2])
 }
 
 /* The first owner that is not root; root if there is none. */
-static uint64_t owner_of(const struct cache_key *key)
+static uint64_t file_cache_owner(const struct cache_key *key)
 {
 	for (size_t i = 0; i < key->file_count; i++) {
 		if (key->files[i].owner)
@@ -292,8 +292,9 @@ static uint64_t owner_of(const struct cache_key *key)
 static void name_entry(const struct file_cache *cache, const struct cache_key *key,
 		       char name[NAME_SIZE])
 {
-	snprintf(name, NAME_SIZE, "%" PRIu64 "-%" PRIx64 "-%" PRIx64 "-%.16s%s", owner_of(key),
-		 key->files[0].device, key->files[0].inode, cache->maker, suffixes[key->kind]);
+	snprintf(name, NAME_SIZE, "%" PRIu64 "-%" PRIx64 "-%" PRIx64 "-%.16s%s",
+		 file_cache_owner(key), key->files[0].device, key->files[0].inode, cache->maker,
+		 suffixes[key->kind]);
 }
 
 /* Sets all but the checksum. */
@@ -310,8 +311,8 @@ static void make_header(const struct file_cache *cache, const struct cache_key *
 	memcpy(header->files, key->files, key->file_count * sizeof(*key->files));
 }
 
-static bool is_expected(const struct file_cache *cache, const struct cache_key *key,
-			const struct entry_header *header, uint64_t size)
+static bool file_cache_is_expected(const struct file_cache *cache, const struct cache_key *key,
+				   const struct entry_header *header, uint64_t size)
 {
 	struct entry_header expected;
 
@@ -341,7 +342,7 @@ static int open_entry(struct file_cache *cache, const struct cache_key *key,
 		return -ENOENT;
 	if (!fstat(fd, st) && S_ISREG(st->st_mode) &&
 	    TEMP_FAILURE_RETRY(pread(fd, header, sizeof(*header), 0)) == sizeof(*header) &&
-	    is_expected(cache, key, header, (uint64_t)st->st_size))
+	    file_cache_is_expected(cache, key, header, (uint64_t)st->st_size))
 		return fd;
 	close(fd);
 	return -ENOENT;
@@ -365,8 +366,8 @@ static bool read_contents(int fd, const struct entry_header *header, void *head,
 			 (ssize_t)size);
 	if (valid) {
 		sum_header(header, sums);
-		add_words(sums, head, head_size);
-		add_words(sums, *rest, size);
+		file_cache_add_words(sums, head, head_size);
+		file_cache_add_words(sums, *rest, size);
 	}
 	if (valid && has_sums(header, sums))
 		return true;
@@ -417,14 +418,14 @@ const void *file_cache_check(const void *bytes, size_t file_size, size_t *size)
 	    header->size != file_size - sizeof(*header) || header->size % sizeof(uint64_t))
 		return NULL;
 	sum_header(header, sums);
-	add_words(sums, header + 1, header->size);
+	file_cache_add_words(sums, header + 1, header->size);
 	*size = header->size;
 	return has_sums(header, sums) ? header + 1 : NULL;
 }
 
 /* The limit */
 
-struct entry {
+struct cached_file {
 	char name[NAME_SIZE];
 	uint64_t bytes;
 	int64_t used_ns;
@@ -432,7 +433,7 @@ struct entry {
 };
 
 struct entries {
-	struct entry *list;
+	struct cached_file *list;
 	size_t count, capacity;
 	/* Of all, with those that are being written; of those that are not root's. */
 	uint64_t bytes, others;
@@ -479,7 +480,7 @@ static bool parse_name(const char *name, uint64_t *owner)
 	return *end == '-' && skip_digits(&name, MAKER_DIGITS) && is_suffix(name);
 }
 
-static bool is_temporary(const char *name)
+static bool file_cache_is_temporary(const char *name)
 {
 	if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) != 0)
 		return false;
@@ -487,15 +488,15 @@ static bool is_temporary(const char *name)
 	return skip_digits(&name, TEMPORARY_DIGITS) && !*name;
 }
 
-static int add_entry(struct file_cache *cache, struct entries *entries, const char *name)
+static int file_cache_add_entry(struct file_cache *cache, struct entries *entries, const char *name)
 {
-	struct entry *entry;
+	struct cached_file *entry;
 	uint64_t owner;
 	struct stat st;
 	bool is_entry = parse_name(name, &owner);
 
 	/* The directory may have other files, which are none of ours. */
-	if ((!is_entry && !is_temporary(name)) ||
+	if ((!is_entry && !file_cache_is_temporary(name)) ||
 	    fstatat(cache->directory, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
 	    (st.st_mode & 07777) != ENTRY_MODE)
 		return 0;
@@ -531,14 +532,14 @@ static int list_entries(struct file_cache *cache, struct entries *entries)
 		return err;
 	}
 	while (!err && (item = readdir(directory)))
-		err = add_entry(cache, entries, item->d_name);
+		err = file_cache_add_entry(cache, entries, item->d_name);
 	closedir(directory);
 	return err;
 }
 
 static int compare_use(const void *left, const void *right)
 {
-	const struct entry *a = left, *b = right;
+	const struct cached_file *a = left, *b = right;
 
 	return (a->used_ns > b->used_ns) - (a->used_ns < b->used_ns);
 }
@@ -550,7 +551,7 @@ static void remove_oldest(struct file_cache *cache, struct entries *entries, boo
 	uint64_t *bytes = of_users ? &entries->others : &entries->bytes;
 
 	for (size_t i = 0; i < entries->count; i++) {
-		struct entry *entry = &entries->list[i];
+		struct cached_file *entry = &entries->list[i];
 
 		if (*bytes <= left)
 			return;
@@ -564,7 +565,7 @@ static void remove_oldest(struct file_cache *cache, struct entries *entries, boo
 	}
 }
 
-static void bound(struct file_cache *cache, struct entries *entries)
+static void file_cache_bound(struct file_cache *cache, struct entries *entries)
 {
 	const uint64_t max = cache->bytes_max, users_max = max / 2;
 
@@ -584,7 +585,7 @@ static void check_limit(struct file_cache *cache, uint64_t stored)
 	if (cache->was_checked && cache->unchecked < cache->bytes_max / UNCHECKED_PART)
 		return;
 	if (!list_entries(cache, &entries) && entries.count)
-		bound(cache, &entries);
+		file_cache_bound(cache, &entries);
 	cache->was_checked = true;
 	cache->unchecked = 0;
 	free(entries.list);
@@ -624,7 +625,7 @@ int file_cache_store(struct file_cache *cache, const struct cache_key *key,
 	make_header(cache, key, size, &header);
 	sum_header(&header, header.checksum);
 	for (size_t i = 0; i < count; i++)
-		add_words(header.checksum, parts[i].iov_base, parts[i].iov_len);
+		file_cache_add_words(header.checksum, parts[i].iov_base, parts[i].iov_len);
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -errno;
 	name_entry(cache, key, name);

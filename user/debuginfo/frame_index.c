@@ -102,7 +102,7 @@ static uint64_t start_of(const struct frame_index *index, size_t entry)
 }
 
 /* Returns the end of the function of an entry, or its start if its encoding is another one. */
-static uint64_t end_of(const struct frame_index *index, size_t entry)
+static uint64_t frame_index_end_of(const struct frame_index *index, size_t entry)
 {
 	const uint64_t start = start_of(index, entry),
 		       at = index->vaddr + (uint64_t)(int64_t)index->entries[entry].description;
@@ -132,7 +132,7 @@ uint64_t frame_index_end(const struct frame_index *index, uint64_t vaddr)
 		else
 			high = middle;
 	}
-	end = low ? end_of(index, low - 1) : 0;
+	end = low ? frame_index_end_of(index, low - 1) : 0;
 	if (end > vaddr)
 		return end;
 	return low < index->count ? start_of(index, low) : UINT64_MAX;

@@ -21,7 +21,7 @@
  * An address with its best symbol. An entry that is not a function (data, section boundary) has no
  * name and only ends the function before it.
  */
-struct entry {
+struct kallsyms_entry {
 	uint64_t address;
 	uint32_t name; /* offset in names, or NO_NAME */
 	uint16_t module; /* 1 + index in modules; 0: the kernel */
@@ -29,7 +29,7 @@ struct entry {
 };
 
 struct kallsyms {
-	struct entry *entries; /* sorted by address, one per address */
+	struct kallsyms_entry *entries; /* sorted by address, one per address */
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
@@ -45,7 +45,7 @@ struct line {
 	const char *module; /* NULL: the kernel */
 };
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool kallsyms_has_prefix(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
 }
@@ -67,7 +67,7 @@ static bool is_section_boundary(const char *name)
 		if (!strcmp(name, borders[i]))
 			return true;
 	}
-	return has_prefix(name, "__") &&
+	return kallsyms_has_prefix(name, "__") &&
 	       (has_suffix(name, "_text_start") || has_suffix(name, "_text_end"));
 }
 
@@ -91,7 +91,7 @@ static char *parse_address(char *text, uint64_t *address)
 }
 
 /* Parses "ADDRESS TYPE NAME[\t[MODULE]]". The strings in *line point into `text`. */
-static bool parse_line(char *text, struct line *line)
+static bool kallsyms_parse_line(char *text, struct line *line)
 {
 	char *end, *module;
 
@@ -120,12 +120,12 @@ static uint16_t line_rank(const struct line *line)
 		rank = 0;
 	else if (line->type == 'W' || line->type == 'w')
 		rank = 1;
-	if (has_prefix(line->name, "__pfx_") || has_prefix(line->name, "__cfi_"))
+	if (kallsyms_has_prefix(line->name, "__pfx_") || kallsyms_has_prefix(line->name, "__cfi_"))
 		rank += 3;
 	return rank;
 }
 
-static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offset)
+static int kallsyms_add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offset)
 {
 	size_t size = strlen(name) + 1;
 
@@ -139,7 +139,7 @@ static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offse
 	return 0;
 }
 
-static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *module)
+static int kallsyms_find_module(struct kallsyms *kallsyms, const char *name, uint16_t *module)
 {
 	uint32_t index;
 
@@ -153,17 +153,18 @@ static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *mo
 	return 0;
 }
 
-static int add_entry(struct kallsyms *kallsyms, const struct line *line)
+static int kallsyms_add_entry(struct kallsyms *kallsyms, const struct line *line)
 {
-	struct entry entry = {.address = line->address, .name = NO_NAME, .rank = UINT16_MAX};
+	struct kallsyms_entry entry = {
+		.address = line->address, .name = NO_NAME, .rank = UINT16_MAX};
 
 	if (array_reserve(&kallsyms->entries, &kallsyms->capacity, kallsyms->count, 1,
 			  sizeof(entry)) != 0)
 		return -ENOMEM;
 	if (strchr("tTwW", line->type) && !is_section_boundary(line->name)) {
 		entry.rank = line_rank(line);
-		if (find_module(kallsyms, line->module, &entry.module) != 0 ||
-		    add_name(kallsyms, line->name, &entry.name) != 0)
+		if (kallsyms_find_module(kallsyms, line->module, &entry.module) != 0 ||
+		    kallsyms_add_name(kallsyms, line->name, &entry.name) != 0)
 			return -ENOMEM;
 	}
 	kallsyms->entries[kallsyms->count++] = entry;
@@ -176,7 +177,7 @@ static bool is_kernel_address(uint64_t address)
 	return address >> 63;
 }
 
-static int read_lines(struct kallsyms *kallsyms, FILE *stream)
+static int kallsyms_read_lines(struct kallsyms *kallsyms, FILE *stream)
 {
 	struct line line;
 	size_t capacity = 0;
@@ -185,11 +186,11 @@ static int read_lines(struct kallsyms *kallsyms, FILE *stream)
 
 	errno = 0;
 	while (!err && getline(&text, &capacity, stream) > 0) {
-		if (!parse_line(text, &line))
+		if (!kallsyms_parse_line(text, &line))
 			continue;
 		kallsyms->hidden |= line.address == 0;
 		if (is_kernel_address(line.address))
-			err = add_entry(kallsyms, &line);
+			err = kallsyms_add_entry(kallsyms, &line);
 	}
 	free(text);
 	if (!err && ferror(stream))
@@ -198,9 +199,9 @@ static int read_lines(struct kallsyms *kallsyms, FILE *stream)
 }
 
 /* Orders by address, then rank, then name, for a deterministic result. */
-static int compare_entries(const void *a, const void *b, void *names)
+static int kallsyms_compare_entries(const void *a, const void *b, void *names)
 {
-	const struct entry *left = a, *right = b;
+	const struct kallsyms_entry *left = a, *right = b;
 
 	if (left->address != right->address)
 		return left->address < right->address ? -1 : 1;
@@ -213,7 +214,7 @@ static int compare_entries(const void *a, const void *b, void *names)
 
 /* Returns the number of entries at the start whose addresses ascend: in general the kernel's own.
  */
-static size_t count_ascending(const struct entry *entries, size_t count)
+static size_t count_ascending(const struct kallsyms_entry *entries, size_t count)
 {
 	size_t ascending = 1;
 
@@ -223,8 +224,8 @@ static size_t count_ascending(const struct entry *entries, size_t count)
 }
 
 /* Moves `first` entries and those after them, each in the order of addresses, to `merged`. */
-static void merge_entries(const struct entry *entries, size_t first, size_t count,
-			  struct entry *merged)
+static void merge_entries(const struct kallsyms_entry *entries, size_t first, size_t count,
+			  struct kallsyms_entry *merged)
 {
 	size_t left = 0, right = first;
 
@@ -238,14 +239,14 @@ static void merge_entries(const struct entry *entries, size_t first, size_t coun
 }
 
 /* Keeps the best entry of each address. */
-static void merge_aliases(struct kallsyms *kallsyms)
+static void kallsyms_merge_aliases(struct kallsyms *kallsyms)
 {
-	struct entry *entries = kallsyms->entries, *kept = entries;
+	struct kallsyms_entry *entries = kallsyms->entries, *kept = entries;
 
 	for (size_t i = 1; i < kallsyms->count; i++) {
 		if (entries[i].address != kept->address)
 			*++kept = entries[i];
-		else if (compare_entries(&entries[i], kept, kallsyms->names) < 0)
+		else if (kallsyms_compare_entries(&entries[i], kept, kallsyms->names) < 0)
 			*kept = entries[i];
 	}
 	kallsyms->count = (size_t)(kept - entries) + 1;
@@ -254,7 +255,7 @@ static void merge_aliases(struct kallsyms *kallsyms)
 static void sort_entries(struct kallsyms *kallsyms)
 {
 	const size_t count = kallsyms->count;
-	struct entry *entries = kallsyms->entries, *merged = NULL;
+	struct kallsyms_entry *entries = kallsyms->entries, *merged = NULL;
 	size_t ascending;
 
 	if (!entries)
@@ -265,7 +266,7 @@ static void sort_entries(struct kallsyms *kallsyms)
 	/* Without memory, all are sorted in place. */
 	if (ascending < count && !merged)
 		ascending = 0;
-	qsort_r(entries + ascending, count - ascending, sizeof(*entries), compare_entries,
+	qsort_r(entries + ascending, count - ascending, sizeof(*entries), kallsyms_compare_entries,
 		kallsyms->names);
 	if (merged) {
 		merge_entries(entries, ascending, count, merged);
@@ -273,7 +274,7 @@ static void sort_entries(struct kallsyms *kallsyms)
 		kallsyms->entries = merged;
 		kallsyms->capacity = count;
 	}
-	merge_aliases(kallsyms);
+	kallsyms_merge_aliases(kallsyms);
 }
 
 /* Pads the names for kallsyms_pack(). */
@@ -312,7 +313,7 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 
 	if (!table)
 		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
-	err = read_lines(table, stream);
+	err = kallsyms_read_lines(table, stream);
 	if (!err && table->names_size)
 		err = pad_names(table);
 	err = check_result(table, err, name, error);
@@ -373,7 +374,8 @@ int kallsyms_pack(const struct kallsyms *kallsyms, struct kallsyms_packed *packe
 		.modules_size = size,
 		.module_count = names->count,
 	};
-	parts[0] = (struct iovec){kallsyms->entries, kallsyms->count * sizeof(struct entry)};
+	parts[0] =
+		(struct iovec){kallsyms->entries, kallsyms->count * sizeof(struct kallsyms_entry)};
 	parts[1] = (struct iovec){kallsyms->names, kallsyms->names_size};
 	parts[2] = (struct iovec){*modules, size};
 	return 0;
@@ -381,7 +383,7 @@ int kallsyms_pack(const struct kallsyms *kallsyms, struct kallsyms_packed *packe
 
 static bool are_entries_valid(const struct kallsyms *kallsyms, uint64_t module_count)
 {
-	const struct entry *entries = kallsyms->entries;
+	const struct kallsyms_entry *entries = kallsyms->entries;
 
 	for (size_t i = 0; i < kallsyms->count; i++) {
 		if ((entries[i].name != NO_NAME && entries[i].name >= kallsyms->names_size) ||
@@ -413,9 +415,9 @@ struct kallsyms *kallsyms_unpack(const struct kallsyms_packed *packed, void *byt
 	struct kallsyms *table;
 	size_t rest;
 
-	if (!count || count > size / sizeof(struct entry))
+	if (!count || count > size / sizeof(struct kallsyms_entry))
 		return NULL;
-	rest = size - count * sizeof(struct entry);
+	rest = size - count * sizeof(struct kallsyms_entry);
 	if (!names || names > rest || packed->modules_size > rest - names)
 		return NULL;
 	table = calloc(1, sizeof(*table));
@@ -424,7 +426,7 @@ struct kallsyms *kallsyms_unpack(const struct kallsyms_packed *packed, void *byt
 	table->bytes = bytes;
 	table->entries = bytes;
 	table->count = count;
-	table->names = (char *)bytes + count * sizeof(struct entry);
+	table->names = (char *)bytes + count * sizeof(struct kallsyms_entry);
 	table->names_size = names;
 	if (!table->names[names - 1] &&
 	    unpack_modules(table, table->names + names, packed->modules_size,
@@ -441,7 +443,7 @@ struct kallsyms *kallsyms_unpack(const struct kallsyms_packed *packed, void *byt
 /* Returns the size of the function of entry `index` in bytes. */
 static uint64_t function_size(const struct kallsyms *kallsyms, size_t index)
 {
-	const struct entry *entry = &kallsyms->entries[index], *next = entry + 1;
+	const struct kallsyms_entry *entry = &kallsyms->entries[index], *next = entry + 1;
 	uint64_t limit = KALLSYMS_LAST_FUNCTION_MAX;
 
 	if (index + 1 == kallsyms->count)
@@ -456,7 +458,7 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 {
 	size_t after = upper_bound(kallsyms->entries, kallsyms->count, sizeof(*kallsyms->entries),
 				   address);
-	const struct entry *entry;
+	const struct kallsyms_entry *entry;
 
 	if (after == 0)
 		return false;
@@ -474,7 +476,7 @@ bool kallsyms_is_bounded(const struct kallsyms *kallsyms, uint64_t address)
 {
 	size_t after = upper_bound(kallsyms->entries, kallsyms->count, sizeof(*kallsyms->entries),
 				   address);
-	const struct entry *entry = kallsyms->entries + after;
+	const struct kallsyms_entry *entry = kallsyms->entries + after;
 
 	return after && after < kallsyms->count && entry[-1].name != NO_NAME &&
 	       entry->name != NO_NAME && entry->module == entry[-1].module;
@@ -491,7 +493,7 @@ bool kallsyms_text(const char *path, uint64_t *address)
 	if (!stream)
 		return false;
 	while (!found && getline(&text, &capacity, stream) > 0) {
-		if (!parse_line(text, &line))
+		if (!kallsyms_parse_line(text, &line))
 			continue;
 		found = !strcmp(line.name, "_text");
 		if (found)

@@ -44,7 +44,7 @@ static bool parse_module(char *line, struct kernel_mapping *mapping)
 	       (int)sizeof(mapping->name);
 }
 
-static int add_mapping(struct kernel *kernel, const struct kernel_mapping *mapping)
+static int kernel_add_mapping(struct kernel *kernel, const struct kernel_mapping *mapping)
 {
 	if (array_reserve(&kernel->mappings, &kernel->capacity, kernel->count, 1,
 			  sizeof(*mapping)) != 0)
@@ -53,7 +53,7 @@ static int add_mapping(struct kernel *kernel, const struct kernel_mapping *mappi
 	return 0;
 }
 
-static int compare_mappings(const void *a, const void *b)
+static int kernel_compare_mappings(const void *a, const void *b)
 {
 	const struct kernel_mapping *left = a, *right = b;
 
@@ -72,24 +72,25 @@ static int read_modules(struct kernel *kernel, const char *path)
 		return 0;
 	while (!err && getline(&line, &capacity, stream) > 0) {
 		if (parse_module(line, &mapping))
-			err = add_mapping(kernel, &mapping);
+			err = kernel_add_mapping(kernel, &mapping);
 	}
 	free(line);
 	fclose(stream);
 	if (kernel->count > 1)
-		qsort(kernel->mappings + 1, kernel->count - 1, sizeof(mapping), compare_mappings);
+		qsort(kernel->mappings + 1, kernel->count - 1, sizeof(mapping),
+		      kernel_compare_mappings);
 	return err;
 }
 
-static bool has_name(const void *mappings, uint32_t index, const void *name)
+static bool kernel_mapping_has_name(const void *mappings, uint32_t index, const void *name)
 {
 	return !strcmp(((const struct kernel_mapping *)mappings)[index].name, name);
 }
 
 static uint32_t find_name(const struct kernel *kernel, const char *name)
 {
-	return hash_find(&kernel->names, hash_string(HASH_START, name), has_name, kernel->mappings,
-			 name);
+	return hash_find(&kernel->names, hash_string(HASH_START, name), kernel_mapping_has_name,
+			 kernel->mappings, name);
 }
 
 /* Indexes the mappings; the first of a name is found. */
@@ -112,7 +113,8 @@ static bool path_in_root(const void *root, const char *name, char path[PATH_MAX]
 }
 
 /* Takes ownership of `kernel`, which may be NULL. `kallsyms` and `modules`: NULL: none. */
-static struct kernel *read_kernel(struct kernel *kernel, const char *kallsyms, const char *modules)
+static struct kernel *kernel_read_lists(struct kernel *kernel, const char *kallsyms,
+					const char *modules)
 {
 	struct kernel_mapping self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
 
@@ -120,8 +122,8 @@ static struct kernel *read_kernel(struct kernel *kernel, const char *kallsyms, c
 		return NULL;
 	if (kallsyms)
 		kallsyms_text(kallsyms, &self.start);
-	if (add_mapping(kernel, &self) == 0 && (!modules || read_modules(kernel, modules) == 0) &&
-	    index_names(kernel) == 0)
+	if (kernel_add_mapping(kernel, &self) == 0 &&
+	    (!modules || read_modules(kernel, modules) == 0) && index_names(kernel) == 0)
 		return kernel;
 	kernel_free(kernel);
 	return NULL;
@@ -133,7 +135,8 @@ static struct kernel *read_files(struct kernel *kernel)
 	bool has_kallsyms = kernel->path(kernel->path_arg, KALLSYMS_PATH, kallsyms);
 	bool has_modules = kernel->path(kernel->path_arg, MODULES_PATH, modules);
 
-	return read_kernel(kernel, has_kallsyms ? kallsyms : NULL, has_modules ? modules : NULL);
+	return kernel_read_lists(kernel, has_kallsyms ? kallsyms : NULL,
+				 has_modules ? modules : NULL);
 }
 
 struct kernel *kernel_new(const char *root)
@@ -165,7 +168,7 @@ struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg)
 
 struct kernel *kernel_from_kallsyms(const char *path)
 {
-	return read_kernel(calloc(1, sizeof(struct kernel)), path, NULL);
+	return kernel_read_lists(calloc(1, sizeof(struct kernel)), path, NULL);
 }
 
 void kernel_free(struct kernel *kernel)
@@ -178,8 +181,8 @@ void kernel_free(struct kernel *kernel)
 	free(kernel);
 }
 
-static const struct kernel_mapping *read_build_id(const struct kernel *kernel,
-						  struct kernel_mapping *mapping)
+static const struct kernel_mapping *kernel_mapping_read_build_id(const struct kernel *kernel,
+								 struct kernel_mapping *mapping)
 {
 	char name[PATH_MAX], notes[PATH_MAX];
 
@@ -213,15 +216,16 @@ const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t a
 	 * address belongs to the module with the highest start at or below it.
 	 */
 	if (low > 1 && address < kernel->mappings[low - 1].limit)
-		return read_build_id(kernel, &kernel->mappings[low - 1]);
-	return read_build_id(kernel, &kernel->mappings[0]);
+		return kernel_mapping_read_build_id(kernel, &kernel->mappings[low - 1]);
+	return kernel_mapping_read_build_id(kernel, &kernel->mappings[0]);
 }
 
 const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name)
 {
 	uint32_t index = find_name(kernel, name);
 
-	return index == HASH_NONE ? NULL : read_build_id(kernel, &kernel->mappings[index]);
+	return index == HASH_NONE ? NULL
+				  : kernel_mapping_read_build_id(kernel, &kernel->mappings[index]);
 }
 
 /* Opens a file if it is the candidate that is wanted: number 0 of those that are left. */

@@ -94,8 +94,8 @@ static Dwfl_Module *report_file(struct kernel_module_elf *module_elf, int fd, co
 	return dwfl_report_end(module_elf->session, NULL, NULL) == 0 ? module : NULL;
 }
 
-static int read_module(struct kernel_module_elf *module_elf, Dwfl_Module *module,
-		       const char *build_id, struct error *error)
+static int kernel_module_elf_read(struct kernel_module_elf *module_elf, Dwfl_Module *module,
+				  const char *build_id, struct error *error)
 {
 	char found[BUILD_ID_SIZE];
 	GElf_Ehdr header;
@@ -147,7 +147,7 @@ int kernel_module_elf_open(struct kernel_module_elf *module_elf, int fd, const c
 	if (lacks_dwarf(fd, build_id))
 		return -ENODATA;
 	module = report_file(module_elf, fd, path);
-	err = module ? read_module(module_elf, module, build_id, error)
+	err = module ? kernel_module_elf_read(module_elf, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
 	if (err)
 		kernel_module_elf_close(module_elf);

@@ -80,7 +80,7 @@ static uint64_t hash_modules(const char *root)
 /* Symbols on disk */
 
 /* The beginning of what is kept; the bytes of the table follow, then the list of modules. */
-struct kept_symbols {
+struct kept_kernel_symbols {
 	struct kallsyms_packed packed;
 	uint64_t list_size; /* with padding */
 };
@@ -129,7 +129,7 @@ struct kallsyms *kernel_symbols_find(struct file_cache *cache, const char *root)
 	struct file_key boot;
 	const struct cache_key key = {CACHE_KERNEL_SYMBOLS, &boot, 1};
 	struct kallsyms *table = NULL;
-	struct kept_symbols head;
+	struct kept_kernel_symbols head;
 	void *bytes = NULL;
 	size_t size;
 	uint64_t list_size;
@@ -145,11 +145,11 @@ struct kallsyms *kernel_symbols_find(struct file_cache *cache, const char *root)
 	return table;
 }
 
-static void keep(struct file_cache *cache, const struct file_key *boot, const char *list,
-		 uint64_t list_size, const struct kallsyms *table)
+static void kernel_symbols_keep(struct file_cache *cache, const struct file_key *boot,
+				const char *list, uint64_t list_size, const struct kallsyms *table)
 {
 	const struct cache_key key = {CACHE_KERNEL_SYMBOLS, boot, 1};
-	struct kept_symbols head = {.list_size = list_size};
+	struct kept_kernel_symbols head = {.list_size = list_size};
 	struct iovec parts[KALLSYMS_PARTS + 2] = {{&head, sizeof(head)}};
 	char *modules;
 
@@ -175,7 +175,7 @@ int kernel_symbols_read(struct file_cache *cache, const char *root, struct kalls
 		after = list_for_key(root, &boot, &size_after);
 	/* A module that has come or gone meanwhile may be in the table, or not. */
 	if (after && !strcmp(list, after))
-		keep(cache, &boot, list, size, *table);
+		kernel_symbols_keep(cache, &boot, list, size, *table);
 	free(list);
 	free(after);
 	return err;

@@ -36,7 +36,7 @@ static const struct instruction {
 	{{0x66, 0x0f, 0x1f, 0x84}, 4, 9, EFFECT_PAD},
 };
 
-static const struct instruction *decode(const unsigned char *code, size_t size)
+static const struct instruction *plt_decode(const unsigned char *code, size_t size)
 {
 	for (size_t i = 0; i < sizeof(instructions) / sizeof(instructions[0]); i++) {
 		const struct instruction *instruction = &instructions[i];
@@ -58,7 +58,7 @@ int plt_read(const unsigned char *code, size_t size,
 	int err = 0;
 
 	while (at < size && !err) {
-		const struct instruction *instruction = decode(code + at, size - at);
+		const struct instruction *instruction = plt_decode(code + at, size - at);
 		unsigned int next = cfa;
 
 		if (!instruction)
@@ -105,7 +105,7 @@ int plt_each_stub(const unsigned char *code, size_t size, uint64_t address,
 	int err = 0;
 
 	while (at < size && !err) {
-		const struct instruction *instruction = decode(code + at, size - at);
+		const struct instruction *instruction = plt_decode(code + at, size - at);
 
 		if (!instruction)
 			break;

@@ -30,7 +30,7 @@ static bool is_searched(const struct process_maps *maps, size_t index)
 	return true;
 }
 
-static int set_layout(struct go_process *process, struct error *error)
+static int go_process_set_layout(struct go_process *process, struct error *error)
 {
 	const struct go_program *program = &process->program;
 
@@ -110,7 +110,7 @@ int go_process_open(const struct sandbox_server *server, pid_t pid, struct go_pr
 		process_maps_clear(&maps);
 	}
 	if (!err)
-		err = set_layout(process, error);
+		err = go_process_set_layout(process, error);
 	if (err)
 		go_process_close(process);
 	return err;
@@ -149,15 +149,15 @@ int go_process_check(struct go_process *process, struct error *error)
 
 /* Symbols */
 
-static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mapping)
+static enum symbol_kind go_process_mapping_kind(void *arg, const struct symbol_mapping *mapping)
 {
 	(void)arg;
 	(void)mapping;
 	return SYMBOLS_FILE;
 }
 
-static int open_file(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
-		     struct error *error)
+static int go_process_open_file(void *arg, const struct symbol_mapping *mapping,
+				unsigned int candidate, struct error *error)
 {
 	const struct go_process *process = arg;
 	int fd;
@@ -174,8 +174,8 @@ void go_process_symbols(const struct go_process *process, struct symbol_source *
 {
 	*source = (struct symbol_source){
 		.root = "",
-		.kind = find_kind,
-		.open = open_file,
+		.kind = go_process_mapping_kind,
+		.open = go_process_open_file,
 		.arg = (void *)process,
 	};
 }

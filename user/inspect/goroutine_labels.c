@@ -20,7 +20,7 @@ union record {
 };
 
 /* A stackbeat_go_read; `arg`: struct goroutines_source. */
-static int read_memory(void *arg, __u64 address, void *to, __u32 size)
+static int goroutine_labels_read_memory(void *arg, __u64 address, void *to, __u32 size)
 {
 	const struct goroutines_source *source = arg;
 
@@ -58,7 +58,8 @@ static int list_sets(const struct goroutines *goroutines, struct goroutine_label
 }
 
 /* Whether the goroutine by which a set was found still has it. */
-static bool is_valid(const struct goroutines_source *source, const struct goroutine_label_set *set)
+static bool goroutine_labels_are_valid(const struct goroutines_source *source,
+				       const struct goroutine_label_set *set)
 {
 	uint64_t address;
 
@@ -75,9 +76,9 @@ static int read_set(const struct goroutines_source *source, struct goroutine_lab
 	size_t words;
 
 	if (is_read)
-		stackbeat_go_labels_read(read_memory, (void *)source, set->address,
+		stackbeat_go_labels_read(goroutine_labels_read_memory, (void *)source, set->address,
 					 source->layout->has_label_slices, &record.labels);
-	if (!is_read || !is_valid(source, set))
+	if (!is_read || !goroutine_labels_are_valid(source, set))
 		record.labels = (struct stackbeat_go_labels){.size = sizeof(record.labels),
 							     .flags = STACKBEAT_GO_LABELS_CUT};
 	words = go_labels_sort(&record.labels, &sorted.labels) / sizeof(uint64_t);

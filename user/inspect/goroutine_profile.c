@@ -20,7 +20,7 @@
 
 #define NS_PER_MINUTE (60 * NS_PER_SECOND)
 
-static bool is_shown(const struct goroutine_view *view, const struct goroutine *goroutine)
+static bool goroutine_is_shown(const struct goroutine_view *view, const struct goroutine *goroutine)
 {
 	return view->shows_system || !goroutine->is_system;
 }
@@ -30,13 +30,14 @@ uint64_t goroutine_view_hidden(const struct goroutine_view *view)
 	uint64_t hidden = 0;
 
 	for (size_t i = 0; i < view->goroutines->count; i++)
-		hidden += !is_shown(view, &view->goroutines->items[i]);
+		hidden += !goroutine_is_shown(view, &view->goroutines->items[i]);
 	return hidden;
 }
 
 /* The profile */
 
-static uint32_t add_mapping(struct profile *profile, const struct go_process *process)
+static uint32_t goroutine_profile_add_mapping(struct profile *profile,
+					      const struct go_process *process)
 {
 	const struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
@@ -47,8 +48,9 @@ static uint32_t add_mapping(struct profile *profile, const struct go_process *pr
 	return profile_mapping(profile, &mapping);
 }
 
-static uint32_t add_stack(struct profile *profile, const struct goroutines *goroutines,
-			  const struct goroutine_stack *stack, uint32_t mapping)
+static uint32_t goroutine_profile_add_stack(struct profile *profile,
+					    const struct goroutines *goroutines,
+					    const struct goroutine_stack *stack, uint32_t mapping)
 {
 	uint32_t locations[GOROUTINE_FRAMES_MAX];
 
@@ -59,8 +61,8 @@ static uint32_t add_stack(struct profile *profile, const struct goroutines *goro
 	return profile_stack(profile, locations, stack->count);
 }
 
-static uint32_t add_labels(struct profile *profile, enum goroutine_end end,
-			   const struct stackbeat_go_labels *go_labels)
+static uint32_t goroutine_profile_add_labels(struct profile *profile, enum goroutine_end end,
+					     const struct stackbeat_go_labels *go_labels)
 {
 	static const enum truncation causes[] = {
 		[GOROUTINE_COMPLETE] = TRUNCATED_NOT,
@@ -107,7 +109,7 @@ static size_t list_groups(const struct goroutine_view *view, struct group *group
 	for (size_t i = 0; i < goroutines->count; i++) {
 		const struct goroutine *goroutine = &goroutines->items[i];
 
-		if (goroutine->stack != GOROUTINE_NO_STACK && is_shown(view, goroutine) &&
+		if (goroutine->stack != GOROUTINE_NO_STACK && goroutine_is_shown(view, goroutine) &&
 		    goroutines->stacks[goroutine->stack].count)
 			groups[count++] = (struct group){goroutine->labels, goroutine->stack};
 	}
@@ -115,8 +117,8 @@ static size_t list_groups(const struct goroutine_view *view, struct group *group
 	return count;
 }
 
-static void add_samples(const struct goroutine_view *view, struct group *groups, uint32_t mapping,
-			struct goroutine_profile *result)
+static void goroutine_profile_add_samples(const struct goroutine_view *view, struct group *groups,
+					  uint32_t mapping, struct goroutine_profile *result)
 {
 	const size_t count = list_groups(view, groups);
 	const struct stackbeat_go_labels *labels = NULL;
@@ -132,10 +134,11 @@ static void add_samples(const struct goroutine_view *view, struct group *groups,
 		if (!i || group->labels != group[-1].labels)
 			labels = goroutine_labels_at(view->labels, group->labels);
 		if (!result->stacks[group->stack])
-			result->stacks[group->stack] =
-				add_stack(result->profile, view->goroutines, stack, mapping);
+			result->stacks[group->stack] = goroutine_profile_add_stack(
+				result->profile, view->goroutines, stack, mapping);
 		profile_add(result->profile, result->stacks[group->stack],
-			    add_labels(result->profile, (enum goroutine_end)stack->end, labels),
+			    goroutine_profile_add_labels(result->profile,
+							 (enum goroutine_end)stack->end, labels),
 			    &value);
 	}
 }
@@ -147,13 +150,14 @@ static void add_creators(const struct goroutine_view *view, uint32_t mapping,
 	for (size_t i = 0; i < view->goroutines->count; i++) {
 		const struct goroutine *goroutine = &view->goroutines->items[i];
 
-		if (is_shown(view, goroutine) && goroutine->creator)
+		if (goroutine_is_shown(view, goroutine) && goroutine->creator)
 			result->creators[i] = profile_location(result->profile, mapping,
 							       goroutine->creator - 1, NULL, 0);
 	}
 }
 
-static void add_comments(struct profile *profile, const struct goroutine_view *view)
+static void goroutine_profile_add_comments(struct profile *profile,
+					   const struct goroutine_view *view)
 {
 	const struct goroutines *goroutines = view->goroutines;
 	struct utsname kernel = {0};
@@ -170,8 +174,8 @@ static void add_comments(struct profile *profile, const struct goroutine_view *v
 			goroutines->moving, goroutines->unread);
 }
 
-static bool allocate(const struct goroutines *goroutines, bool creators,
-		     struct goroutine_profile *result)
+static bool goroutine_profile_allocate(const struct goroutines *goroutines, bool creators,
+				       struct goroutine_profile *result)
 {
 	*result = (struct goroutine_profile){
 		.profile = profile_new(),
@@ -190,7 +194,7 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 	struct profile *profile;
 	uint32_t mapping;
 
-	if (!allocate(goroutines, creators, result) || !groups) {
+	if (!goroutine_profile_allocate(goroutines, creators, result) || !groups) {
 		free(groups);
 		goroutine_profile_clear(result);
 		return -ENOMEM;
@@ -200,9 +204,9 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 	profile->period_type = profile->types.items[0];
 	profile->period = 1;
 	profile->time_ns = now_ns(CLOCK_REALTIME);
-	add_comments(profile, view);
-	mapping = add_mapping(profile, view->process);
-	add_samples(view, groups, mapping, result);
+	goroutine_profile_add_comments(profile, view);
+	mapping = goroutine_profile_add_mapping(profile, view->process);
+	goroutine_profile_add_samples(view, groups, mapping, result);
 	if (creators)
 		add_creators(view, mapping, result);
 	free(groups);
@@ -222,7 +226,7 @@ void goroutine_profile_clear(struct goroutine_profile *result)
 
 /* Text */
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool creator_has_prefix(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
 }
@@ -240,7 +244,7 @@ static bool is_exported(const char *name)
 	if (!dot)
 		return is_upper(*name);
 	/* A method, as in (*Frames).Next: its type must be exported, too. */
-	if (has_prefix(name, "(*"))
+	if (creator_has_prefix(name, "(*"))
 		name += 2;
 	return is_upper(dot[1]) && is_upper(*name);
 }
@@ -257,10 +261,10 @@ static bool is_function_shown(const struct goroutine_view *view, const char *nam
 	if (!strcmp(name, "runtime.runFinalizers") || !strcmp(name, "runtime.runCleanups"))
 		return true;
 	return strchr(name, '.') &&
-	       (!has_prefix(name, runtime) || is_exported(name + sizeof(runtime) - 1));
+	       (!creator_has_prefix(name, runtime) || is_exported(name + sizeof(runtime) - 1));
 }
 
-struct printer {
+struct goroutine_printer {
 	const struct goroutine_view *view;
 	const struct goroutine_profile *made;
 	const struct profile *profile;
@@ -280,7 +284,7 @@ static const char *system_name_of(const struct profile *profile, uint32_t functi
 	return profile_text(profile, profile->functions.items[function].system_name);
 }
 
-static void print_file(const struct printer *printer, const struct profile_line *line)
+static void print_file(const struct goroutine_printer *printer, const struct profile_line *line)
 {
 	const struct profile *profile = printer->profile;
 	const char *file = profile_text(profile, profile->functions.items[line->function].file);
@@ -292,7 +296,8 @@ static void print_file(const struct printer *printer, const struct profile_line 
  * Prints the distance of an address in the code from the begin of its function, as Go does. The
  * last function that is shown may be inlined in a wrapper, which is not.
  */
-static void print_offset(const struct printer *printer, uint64_t address, bool is_interrupted)
+static void print_offset(const struct goroutine_printer *printer, uint64_t address,
+			 bool is_interrupted)
 {
 	const struct go_program *program = &printer->view->process->program;
 	const struct go_program_function *function = go_program_function_at(program, address);
@@ -306,8 +311,8 @@ static void print_offset(const struct printer *printer, uint64_t address, bool i
 }
 
 /* Prints the functions at a location that are shown. */
-static void print_location(const struct printer *printer, uint32_t number, bool is_first,
-			   bool is_interrupted)
+static void goroutine_print_location(const struct goroutine_printer *printer, uint32_t number,
+				     bool is_first, bool is_interrupted)
 {
 	const struct profile *profile = printer->profile;
 	const struct profile_location *location = &profile->locations.items[number];
@@ -331,7 +336,7 @@ static void print_location(const struct printer *printer, uint32_t number, bool 
 	}
 }
 
-static void print_end(const struct printer *printer, enum goroutine_end end)
+static void goroutine_print_end(const struct goroutine_printer *printer, enum goroutine_end end)
 {
 	static const char *const texts[] = {
 		[GOROUTINE_NO_RULE] = "code that is not Go's",
@@ -343,7 +348,8 @@ static void print_end(const struct printer *printer, enum goroutine_end end)
 		fprintf(printer->out, "...stack truncated: %s...\n", texts[end]);
 }
 
-static void print_stack(const struct printer *printer, const struct goroutine *goroutine)
+static void goroutine_print_stack(const struct goroutine_printer *printer,
+				  const struct goroutine *goroutine)
 {
 	const struct goroutines *goroutines = printer->view->goroutines;
 	const struct goroutine_stack *stack;
@@ -360,13 +366,14 @@ static void print_stack(const struct printer *printer, const struct goroutine *g
 	locations =
 		profile_stack_locations(printer->profile, printer->made->stacks[goroutine->stack]);
 	for (uint32_t i = 0; i < stack->count; i++)
-		print_location(printer, locations[i], !i,
-			       goroutines->frames[stack->first + i] & GOROUTINE_INTERRUPTED);
-	print_end(printer, stack->end);
+		goroutine_print_location(printer, locations[i], !i,
+					 goroutines->frames[stack->first + i] &
+						 GOROUTINE_INTERRUPTED);
+	goroutine_print_end(printer, stack->end);
 }
 
 /* The function comes from the machine code, and the line from the statement, as in Go. */
-static void print_creator(const struct printer *printer, size_t index)
+static void print_creator(const struct goroutine_printer *printer, size_t index)
 {
 	const struct goroutine *goroutine = &printer->view->goroutines->items[index];
 	const struct profile *profile = printer->profile;
@@ -392,7 +399,8 @@ static void print_creator(const struct printer *printer, size_t index)
 	fputc('\n', printer->out);
 }
 
-static const char *state_text(const struct printer *printer, const struct goroutine *goroutine)
+static const char *state_text(const struct goroutine_printer *printer,
+			      const struct goroutine *goroutine)
 {
 	static const char *const texts[GOROUTINE_STATUSES] = {
 		[GOROUTINE_IDLE] = "idle",           [GOROUTINE_RUNNABLE] = "runnable",
@@ -410,7 +418,7 @@ static const char *state_text(const struct printer *printer, const struct gorout
 	return text ? text : "???";
 }
 
-static void print_goroutine(const struct printer *printer, size_t index)
+static void print_goroutine(const struct goroutine_printer *printer, size_t index)
 {
 	const struct goroutine *goroutine = &printer->view->goroutines->items[index];
 	int64_t minutes = 0;
@@ -425,7 +433,7 @@ static void print_goroutine(const struct printer *printer, size_t index)
 	if (minutes)
 		fprintf(printer->out, ", %" PRId64 " minutes", minutes);
 	fputs("]:\n", printer->out);
-	print_stack(printer, goroutine);
+	goroutine_print_stack(printer, goroutine);
 	print_creator(printer, index);
 }
 
@@ -442,7 +450,7 @@ void goroutine_text_print(const struct goroutine_view *view, const struct gorout
 			  FILE *out)
 {
 	const struct goroutines *goroutines = view->goroutines;
-	struct printer printer = {
+	struct goroutine_printer printer = {
 		.view = view,
 		.made = made,
 		.profile = made->profile,
@@ -452,7 +460,7 @@ void goroutine_text_print(const struct goroutine_view *view, const struct gorout
 	const char *separator = "";
 
 	for (size_t i = 0; i < goroutines->count; i++) {
-		if (!is_shown(view, &goroutines->items[i]))
+		if (!goroutine_is_shown(view, &goroutines->items[i]))
 			continue;
 		fputs(separator, out);
 		separator = "\n";

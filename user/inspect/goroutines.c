@@ -37,7 +37,7 @@ struct fields {
 };
 
 /* What is known about a pc. */
-struct rule {
+struct goroutine_rule {
 	uint64_t pc; /* 0: none */
 	uint64_t frame; /* as in struct goroutines */
 	uint32_t cfa; /* rsp + cfa is the CFA; 0: there is no rule */
@@ -46,7 +46,7 @@ struct rule {
 };
 
 /* A goroutine of a batch. */
-struct slot {
+struct goroutine_slot {
 	uint64_t address; /* of its g */
 	uint32_t index; /* in goroutines->items */
 	unsigned char *before, *after; /* g */
@@ -66,7 +66,7 @@ struct walked {
 	bool has_program_code; /* a function that is not the runtime's */
 };
 
-struct reader {
+struct goroutine_reader {
 	const struct goroutines_source *source;
 	struct goroutines *goroutines;
 	size_t g_size; /* bytes of a g that are read */
@@ -77,17 +77,17 @@ struct reader {
 	size_t malformed;
 	int64_t deadline;
 	struct memory_batch memory;
-	struct slot slots[BATCH];
+	struct goroutine_slot slots[BATCH];
 	unsigned char *g_copies; /* two for each slot */
 	unsigned char *stack_copies; /* two for each slot */
 	unsigned char *deep; /* two copies of one stack; allocated when needed */
-	struct rule rules[RULES];
+	struct goroutine_rule rules[RULES];
 	struct walked walked;
 };
 
 /* Decoding */
 
-static uint64_t word_at(const unsigned char *bytes, size_t offset)
+static uint64_t goroutine_word_at(const unsigned char *bytes, size_t offset)
 {
 	uint64_t word;
 
@@ -95,21 +95,22 @@ static uint64_t word_at(const unsigned char *bytes, size_t offset)
 	return word;
 }
 
-static void decode(const struct go_layout *layout, const unsigned char *g, struct fields *fields)
+static void goroutine_decode(const struct go_layout *layout, const unsigned char *g,
+			     struct fields *fields)
 {
 	uint32_t status;
 
 	memcpy(&status, g + layout->status, sizeof(status));
 	*fields = (struct fields){
-		.stack_lo = word_at(g, layout->stack_lo),
-		.stack_hi = word_at(g, layout->stack_hi),
-		.sp = word_at(g, layout->sched_sp),
-		.pc = word_at(g, layout->sched_pc),
-		.syscall_sp = word_at(g, layout->syscall_sp),
-		.syscall_pc = word_at(g, layout->syscall_pc),
-		.id = word_at(g, layout->goid),
+		.stack_lo = goroutine_word_at(g, layout->stack_lo),
+		.stack_hi = goroutine_word_at(g, layout->stack_hi),
+		.sp = goroutine_word_at(g, layout->sched_sp),
+		.pc = goroutine_word_at(g, layout->sched_pc),
+		.syscall_sp = goroutine_word_at(g, layout->syscall_sp),
+		.syscall_pc = goroutine_word_at(g, layout->syscall_pc),
+		.id = goroutine_word_at(g, layout->goid),
 		.status = status & ~STATUS_SCAN,
-		.labels = word_at(g, layout->labels),
+		.labels = goroutine_word_at(g, layout->labels),
 	};
 }
 
@@ -160,7 +161,7 @@ static bool is_well_formed(const struct fields *fields)
  * Sets where the walk begins: in a system call, at the caller of the runtime. Returns false if that
  * is not in the stack.
  */
-static bool find_begin(struct slot *slot)
+static bool find_begin(struct goroutine_slot *slot)
 {
 	const struct fields *fields = &slot->fields;
 
@@ -171,15 +172,15 @@ static bool find_begin(struct slot *slot)
 
 /* Walking */
 
-static void make_rule(const struct reader *reader, uint64_t pc, bool is_interrupted,
-		      struct rule *rule)
+static void goroutine_make_rule(const struct goroutine_reader *reader, uint64_t pc,
+				bool is_interrupted, struct goroutine_rule *rule)
 {
 	const struct go_program *program = reader->source->program;
 	const struct stackbeat_unwind_rule *found;
 	const struct go_program_function *function;
 	uint64_t address = pc - reader->source->bias;
 
-	*rule = (struct rule){.pc = pc, .is_interrupted = is_interrupted};
+	*rule = (struct goroutine_rule){.pc = pc, .is_interrupted = is_interrupted};
 	function = go_program_function_at(program, address);
 	/* A function that has not begun is no caller: nothing was called before its first
 	 * instruction. */
@@ -196,18 +197,20 @@ static void make_rule(const struct reader *reader, uint64_t pc, bool is_interrup
 		rule->cfa = (uint32_t)found->cfa;
 }
 
-static const struct rule *find_rule(struct reader *reader, uint64_t pc, bool is_interrupted)
+static const struct goroutine_rule *goroutine_find_rule(struct goroutine_reader *reader,
+							uint64_t pc, bool is_interrupted)
 {
-	struct rule *rule = &reader->rules[(pc * UINT64_C(0x9e3779b97f4a7c15) >> 40) % RULES];
+	struct goroutine_rule *rule =
+		&reader->rules[(pc * UINT64_C(0x9e3779b97f4a7c15) >> 40) % RULES];
 
 	if (rule->pc != pc || rule->is_interrupted != is_interrupted)
-		make_rule(reader, pc, is_interrupted, rule);
+		goroutine_make_rule(reader, pc, is_interrupted, rule);
 	return rule;
 }
 
 /* Walks a copy of `size` bytes of a stack, from `sp` on; the stack has more. */
-static void walk(struct reader *reader, const struct slot *slot, const unsigned char *copy,
-		 size_t size)
+static void goroutine_walk(struct goroutine_reader *reader, const struct goroutine_slot *slot,
+			   const unsigned char *copy, size_t size)
 {
 	struct walked *walked = &reader->walked;
 	const uint64_t stack_size = slot->fields.stack_hi - slot->sp;
@@ -218,7 +221,7 @@ static void walk(struct reader *reader, const struct slot *slot, const unsigned 
 	walked->end = GOROUTINE_NO_RULE;
 	walked->needs_more = walked->has_program_code = false;
 	for (;;) {
-		const struct rule *rule = find_rule(reader, pc, is_interrupted);
+		const struct goroutine_rule *rule = goroutine_find_rule(reader, pc, is_interrupted);
 
 		if (rule->kind == GO_FUNCTION_GOEXIT) {
 			walked->end = GOROUTINE_COMPLETE;
@@ -243,7 +246,7 @@ static void walk(struct reader *reader, const struct slot *slot, const unsigned 
 		}
 		walked->words[walked->word_count++] = (uint32_t)(offset - WORD);
 		is_interrupted = rule->kind == GO_FUNCTION_INJECTED;
-		pc = word_at(copy, offset - WORD);
+		pc = goroutine_word_at(copy, offset - WORD);
 	}
 }
 
@@ -252,7 +255,8 @@ static bool has_same_words(const struct walked *walked, const unsigned char *fir
 			   const unsigned char *second)
 {
 	for (uint32_t i = 0; i < walked->word_count; i++) {
-		if (word_at(first, walked->words[i]) != word_at(second, walked->words[i]))
+		if (goroutine_word_at(first, walked->words[i]) !=
+		    goroutine_word_at(second, walked->words[i]))
 			return false;
 	}
 	return true;
@@ -300,22 +304,23 @@ static int64_t intern_stack(struct goroutines *goroutines, const struct walked *
 	return index;
 }
 
-static void set_goroutine(const struct reader *reader, const struct slot *slot)
+static void set_goroutine(const struct goroutine_reader *reader, const struct goroutine_slot *slot)
 {
 	const struct go_layout *layout = reader->source->layout;
 	const struct go_program *program = reader->source->program;
 	const unsigned char *g = slot->before;
 	const uint64_t bias = reader->source->bias;
-	uint64_t creator = word_at(g, layout->gopc), start = word_at(g, layout->startpc);
+	uint64_t creator = goroutine_word_at(g, layout->gopc),
+		 start = goroutine_word_at(g, layout->startpc);
 	const struct go_program_function *function = go_program_function_at(program, start - bias);
 
 	reader->goroutines->items[slot->index] = (struct goroutine){
 		.id = slot->fields.id,
-		.parent_id = layout->parent_goid ? word_at(g, layout->parent_goid) : 0,
+		.parent_id = layout->parent_goid ? goroutine_word_at(g, layout->parent_goid) : 0,
 		.creator = creator ? creator - bias : 0,
 		.address = slot->address,
 		.labels = slot->fields.labels,
-		.wait_since = word_at(g, layout->wait_since),
+		.wait_since = goroutine_word_at(g, layout->wait_since),
 		.stack = GOROUTINE_NO_STACK,
 		.status = (uint8_t)slot->fields.status,
 		.wait_reason = g[layout->wait_reason],
@@ -325,7 +330,7 @@ static void set_goroutine(const struct reader *reader, const struct slot *slot)
 	};
 }
 
-static int add_stack(struct reader *reader, const struct slot *slot)
+static int goroutine_add_stack(struct goroutine_reader *reader, const struct goroutine_slot *slot)
 {
 	struct goroutine *goroutine = &reader->goroutines->items[slot->index];
 	const struct walked *walked = &reader->walked;
@@ -343,13 +348,13 @@ static int add_stack(struct reader *reader, const struct slot *slot)
 
 /* Reading */
 
-static int read_places(struct reader *reader)
+static int read_places(struct goroutine_reader *reader)
 {
 	return memory_batch_read(reader->source->pid, &reader->memory);
 }
 
 /* Reads the g of each slot. */
-static int read_goroutines(struct reader *reader, size_t count, bool is_after)
+static int read_goroutines(struct goroutine_reader *reader, size_t count, bool is_after)
 {
 	int err;
 
@@ -365,14 +370,14 @@ static int read_goroutines(struct reader *reader, size_t count, bool is_after)
 }
 
 /* Reads the stacks of the slots that have one. */
-static int read_stacks(struct reader *reader, size_t count, bool is_second)
+static int read_stacks(struct goroutine_reader *reader, size_t count, bool is_second)
 {
 	size_t place = 0;
 	int err;
 
 	reader->memory.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct slot *slot = &reader->slots[i];
+		const struct goroutine_slot *slot = &reader->slots[i];
 
 		if (slot->first)
 			memory_batch_add(&reader->memory, is_second ? slot->second : slot->first,
@@ -380,7 +385,7 @@ static int read_stacks(struct reader *reader, size_t count, bool is_second)
 	}
 	err = read_places(reader);
 	for (size_t i = 0; i < count; i++) {
-		struct slot *slot = &reader->slots[i];
+		struct goroutine_slot *slot = &reader->slots[i];
 
 		if (slot->first)
 			slot->was_read &= reader->memory.was_read[place++];
@@ -389,17 +394,17 @@ static int read_stacks(struct reader *reader, size_t count, bool is_second)
 }
 
 /* Places the copies of the stacks of parked goroutines one behind the other. */
-static void place_stacks(struct reader *reader, size_t count)
+static void place_stacks(struct goroutine_reader *reader, size_t count)
 {
 	unsigned char *at = reader->stack_copies;
 
 	for (size_t i = 0; i < count; i++) {
-		struct slot *slot = &reader->slots[i];
+		struct goroutine_slot *slot = &reader->slots[i];
 
 		slot->first = NULL;
 		if (!slot->was_read)
 			continue;
-		decode(reader->source->layout, slot->before, &slot->fields);
+		goroutine_decode(reader->source->layout, slot->before, &slot->fields);
 		if (!is_parked(&slot->fields) || !is_well_formed(&slot->fields) ||
 		    !find_begin(slot))
 			continue;
@@ -410,21 +415,22 @@ static void place_stacks(struct reader *reader, size_t count)
 	}
 }
 
-static bool is_unchanged(const struct reader *reader, const struct slot *slot)
+static bool goroutine_is_unchanged(const struct goroutine_reader *reader,
+				   const struct goroutine_slot *slot)
 {
 	struct fields after;
 
-	decode(reader->source->layout, slot->after, &after);
+	goroutine_decode(reader->source->layout, slot->after, &after);
 	return !memcmp(&after, &slot->fields, sizeof(after));
 }
 
-static void retry(struct reader *reader, const struct slot *slot)
+static void goroutine_retry(struct goroutine_reader *reader, const struct goroutine_slot *slot)
 {
 	reader->unsettled[reader->unsettled_count++] = slot->index;
 }
 
 /* Reads and walks one large stack. */
-static int read_deep(struct reader *reader, struct slot *slot)
+static int read_deep(struct goroutine_reader *reader, struct goroutine_slot *slot)
 {
 	const pid_t pid = reader->source->pid;
 	size_t size = MIN(slot->fields.stack_hi - slot->sp, DEEP_COPY);
@@ -441,58 +447,59 @@ static int read_deep(struct reader *reader, struct slot *slot)
 		err = process_memory_read(pid, slot->sp, second, size);
 	if (!err)
 		err = process_memory_read(pid, slot->address, slot->after, reader->g_size);
-	if (err == -EFAULT || (!err && !is_unchanged(reader, slot))) {
-		retry(reader, slot);
+	if (err == -EFAULT || (!err && !goroutine_is_unchanged(reader, slot))) {
+		goroutine_retry(reader, slot);
 		return 0;
 	}
 	if (err)
 		return err;
-	walk(reader, slot, reader->deep, size);
+	goroutine_walk(reader, slot, reader->deep, size);
 	if (!has_same_words(&reader->walked, reader->deep, second)) {
-		retry(reader, slot);
+		goroutine_retry(reader, slot);
 		return 0;
 	}
 	if (reader->walked.needs_more)
 		reader->walked.end = GOROUTINE_MAX_DEPTH;
-	return add_stack(reader, slot);
+	return goroutine_add_stack(reader, slot);
 }
 
-static int settle(struct reader *reader, struct slot *slot)
+static int goroutine_settle(struct goroutine_reader *reader, struct goroutine_slot *slot)
 {
 	const struct fields *fields = &slot->fields;
 
 	if (!slot->was_read) {
-		retry(reader, slot);
+		goroutine_retry(reader, slot);
 		return 0;
 	}
 	if (is_dead(fields))
 		return 0;
 	if (!is_well_formed(fields) || (is_parked(fields) && !slot->first)) {
 		reader->malformed++;
-		retry(reader, slot);
+		goroutine_retry(reader, slot);
 		return 0;
 	}
 	set_goroutine(reader, slot);
 	if (fields->status == GOROUTINE_RUNNING)
 		return 0;
-	if (!slot->first || !is_unchanged(reader, slot)) {
-		retry(reader, slot);
+	if (!slot->first || !goroutine_is_unchanged(reader, slot)) {
+		goroutine_retry(reader, slot);
 		return 0;
 	}
-	walk(reader, slot, slot->first, slot->size);
+	goroutine_walk(reader, slot, slot->first, slot->size);
 	if (!has_same_words(&reader->walked, slot->first, slot->second)) {
-		retry(reader, slot);
+		goroutine_retry(reader, slot);
 		return 0;
 	}
-	return reader->walked.needs_more ? read_deep(reader, slot) : add_stack(reader, slot);
+	return reader->walked.needs_more ? read_deep(reader, slot)
+					 : goroutine_add_stack(reader, slot);
 }
 
-static int read_batch(struct reader *reader, const uint32_t *indices, size_t count)
+static int read_batch(struct goroutine_reader *reader, const uint32_t *indices, size_t count)
 {
 	int err;
 
 	for (size_t i = 0; i < count; i++) {
-		struct slot *slot = &reader->slots[i];
+		struct goroutine_slot *slot = &reader->slots[i];
 
 		slot->index = indices[i];
 		slot->address = reader->addresses[indices[i]];
@@ -509,11 +516,11 @@ static int read_batch(struct reader *reader, const uint32_t *indices, size_t cou
 	if (!err)
 		err = read_goroutines(reader, count, true);
 	for (size_t i = 0; i < count && !err; i++)
-		err = settle(reader, &reader->slots[i]);
+		err = goroutine_settle(reader, &reader->slots[i]);
 	return err;
 }
 
-static int read_round(struct reader *reader)
+static int read_round(struct goroutine_reader *reader)
 {
 	int err = 0;
 
@@ -528,7 +535,7 @@ static int read_round(struct reader *reader)
 	return err;
 }
 
-static void begin_next_round(struct reader *reader)
+static void begin_next_round(struct goroutine_reader *reader)
 {
 	const struct timespec pause = {.tv_nsec = ROUND_PAUSE_NS};
 	uint32_t *pending = reader->pending;
@@ -541,7 +548,7 @@ static void begin_next_round(struct reader *reader)
 }
 
 /* Broken fields are the exception: a goroutine can change while it is read. */
-static int check_form(const struct reader *reader, struct error *error)
+static int check_form(const struct goroutine_reader *reader, struct error *error)
 {
 	if (reader->malformed <= reader->pending_count / 8)
 		return 0;
@@ -551,7 +558,7 @@ static int check_form(const struct reader *reader, struct error *error)
 			 reader->source->program->version);
 }
 
-static int read_rounds(struct reader *reader, struct error *error)
+static int read_rounds(struct goroutine_reader *reader, struct error *error)
 {
 	int err = 0;
 
@@ -571,7 +578,7 @@ static int read_rounds(struct reader *reader, struct error *error)
 
 /* The list */
 
-static int compare_addresses(const void *a, const void *b)
+static int goroutine_compare_addresses(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -579,7 +586,7 @@ static int compare_addresses(const void *a, const void *b)
 }
 
 /* Each goroutine is in the list once. */
-static int check_list(const struct reader *reader, size_t count, struct error *error)
+static int check_list(const struct goroutine_reader *reader, size_t count, struct error *error)
 {
 	uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
 	bool is_valid = sorted;
@@ -587,7 +594,7 @@ static int check_list(const struct reader *reader, size_t count, struct error *e
 	if (!sorted)
 		return error_errno(error, ENOMEM, "the goroutines can't be read");
 	memcpy(sorted, reader->addresses, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare_addresses);
+	qsort(sorted, count, sizeof(*sorted), goroutine_compare_addresses);
 	for (size_t i = 0; i < count && is_valid; i++)
 		is_valid = sorted[i] && sorted[i] % WORD == 0 && sorted[i] < ADDRESS_MAX &&
 			   (!i || sorted[i] - sorted[i - 1] >= reader->g_size);
@@ -596,7 +603,7 @@ static int check_list(const struct reader *reader, size_t count, struct error *e
 }
 
 /* Reads the addresses of all g. The number is read first: the list only ever grows. */
-static int read_list(struct reader *reader, size_t *count, struct error *error)
+static int goroutines_read_list(struct goroutine_reader *reader, size_t *count, struct error *error)
 {
 	const struct goroutines_source *source = reader->source;
 	uint64_t length, list;
@@ -626,7 +633,7 @@ static int read_list(struct reader *reader, size_t *count, struct error *error)
 }
 
 /* Removes those that are dead, and counts those without a stack. */
-static void finish(struct goroutines *goroutines, size_t count)
+static void goroutines_finish(struct goroutines *goroutines, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct goroutine *goroutine = &goroutines->items[i];
@@ -641,7 +648,7 @@ static void finish(struct goroutines *goroutines, size_t count)
 	}
 }
 
-static bool allocate_copies(struct reader *reader)
+static bool allocate_copies(struct goroutine_reader *reader)
 {
 	reader->g_copies = malloc((size_t)2 * BATCH * reader->g_size);
 	reader->stack_copies = malloc((size_t)2 * BATCH * STACK_COPY);
@@ -654,11 +661,11 @@ static bool allocate_copies(struct reader *reader)
 	return true;
 }
 
-static int read_all(struct reader *reader, struct error *error)
+static int goroutines_read_all(struct goroutine_reader *reader, struct error *error)
 {
 	struct goroutines *goroutines = reader->goroutines;
 	size_t count = 0;
-	int err = read_list(reader, &count, error);
+	int err = goroutines_read_list(reader, &count, error);
 
 	if (err)
 		return err;
@@ -672,14 +679,14 @@ static int read_all(struct reader *reader, struct error *error)
 		reader->pending[i] = (uint32_t)i;
 	reader->pending_count = count;
 	err = read_rounds(reader, error);
-	finish(goroutines, count);
+	goroutines_finish(goroutines, count);
 	return err;
 }
 
-static struct reader *reader_new(const struct goroutines_source *source,
-				 struct goroutines *goroutines)
+static struct goroutine_reader *reader_new(const struct goroutines_source *source,
+					   struct goroutines *goroutines)
 {
-	struct reader *reader = calloc(1, sizeof(*reader));
+	struct goroutine_reader *reader = calloc(1, sizeof(*reader));
 
 	*goroutines = (struct goroutines){.items = NULL};
 	if (!reader)
@@ -691,7 +698,7 @@ static struct reader *reader_new(const struct goroutines_source *source,
 	return reader;
 }
 
-static void reader_free(struct reader *reader)
+static void reader_free(struct goroutine_reader *reader)
 {
 	free(reader->addresses);
 	free(reader->pending);
@@ -705,12 +712,12 @@ static void reader_free(struct reader *reader)
 int goroutines_read(const struct goroutines_source *source, struct goroutines *goroutines,
 		    struct error *error)
 {
-	struct reader *reader = reader_new(source, goroutines);
+	struct goroutine_reader *reader = reader_new(source, goroutines);
 	int err;
 
 	if (!reader)
 		return error_errno(error, ENOMEM, "the goroutines can't be read");
-	err = read_all(reader, error);
+	err = goroutines_read_all(reader, error);
 	reader_free(reader);
 	if (err)
 		goroutines_clear(goroutines);
@@ -719,8 +726,8 @@ int goroutines_read(const struct goroutines_source *source, struct goroutines *g
 
 /* Reads the g of a batch. Returns the slot of the goroutine with a number that is not dead, or
  * NULL. */
-static const struct slot *find_in_batch(struct reader *reader, size_t first, size_t count,
-					uint64_t id)
+static const struct goroutine_slot *find_in_batch(struct goroutine_reader *reader, size_t first,
+						  size_t count, uint64_t id)
 {
 	for (size_t i = 0; i < count; i++) {
 		reader->slots[i].address = reader->addresses[first + i];
@@ -729,18 +736,18 @@ static const struct slot *find_in_batch(struct reader *reader, size_t first, siz
 	if (read_goroutines(reader, count, false))
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		struct slot *slot = &reader->slots[i];
+		struct goroutine_slot *slot = &reader->slots[i];
 
 		if (!slot->was_read)
 			continue;
-		decode(reader->source->layout, slot->before, &slot->fields);
+		goroutine_decode(reader->source->layout, slot->before, &slot->fields);
 		if (slot->fields.id == id && !is_dead(&slot->fields))
 			return slot;
 	}
 	return NULL;
 }
 
-static int set_place(const struct reader *reader, const struct slot *slot,
+static int set_place(const struct goroutine_reader *reader, const struct goroutine_slot *slot,
 		     struct goroutine_place *place, struct error *error)
 {
 	const struct go_layout *layout = reader->source->layout;
@@ -754,7 +761,7 @@ static int set_place(const struct reader *reader, const struct slot *slot,
 	*place = (struct goroutine_place){
 		.pc = fields->syscall_sp ? fields->syscall_pc : fields->pc,
 		.sp = fields->syscall_sp ? fields->syscall_sp : fields->sp,
-		.bp = bp ? word_at(slot->before, bp) : 0,
+		.bp = bp ? goroutine_word_at(slot->before, bp) : 0,
 	};
 	return 0;
 }
@@ -763,14 +770,14 @@ int goroutine_find(const struct goroutines_source *source, uint64_t id,
 		   struct goroutine_place *place, struct error *error)
 {
 	struct goroutines goroutines;
-	struct reader *reader = reader_new(source, &goroutines);
-	const struct slot *slot = NULL;
+	struct goroutine_reader *reader = reader_new(source, &goroutines);
+	const struct goroutine_slot *slot = NULL;
 	size_t count = 0;
 	int err;
 
 	if (!reader)
 		return error_errno(error, ENOMEM, "the goroutines can't be read");
-	err = read_list(reader, &count, error);
+	err = goroutines_read_list(reader, &count, error);
 	if (!err && !allocate_copies(reader))
 		err = error_errno(error, ENOMEM, "the goroutines can't be read");
 	for (size_t i = 0; i < count && !err && !slot; i += BATCH)

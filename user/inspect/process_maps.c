@@ -20,7 +20,7 @@
 #include "process/find_mapped_file.h"
 
 /* Replaces \012, as which the kernel writes a newline. It writes backslashes as they are. */
-static void unescape(char *path)
+static void process_maps_unescape(char *path)
 {
 	char *to = path;
 
@@ -36,7 +36,7 @@ static void unescape(char *path)
 }
 
 /* Reads a number that `end` follows, and moves *text behind that. */
-static bool read_number(char **text, int base, char end, uint64_t *number)
+static bool process_maps_read_number(char **text, int base, char end, uint64_t *number)
 {
 	char *rest;
 
@@ -48,19 +48,19 @@ static bool read_number(char **text, int base, char end, uint64_t *number)
 }
 
 /* START-END RIGHTS OFFSET MAJOR:MINOR INODE PATH */
-static bool parse_line(char *line, struct process_mapping *mapping)
+static bool process_maps_parse_line(char *line, struct process_mapping *mapping)
 {
 	uint64_t device_major, device_minor;
 
-	if (!read_number(&line, 16, '-', &mapping->start) ||
-	    !read_number(&line, 16, ' ', &mapping->end) || strlen(line) < 5)
+	if (!process_maps_read_number(&line, 16, '-', &mapping->start) ||
+	    !process_maps_read_number(&line, 16, ' ', &mapping->end) || strlen(line) < 5)
 		return false;
 	mapping->is_executable = line[2] == 'x';
 	line += 5;
-	if (!read_number(&line, 16, ' ', &mapping->offset) ||
-	    !read_number(&line, 16, ':', &device_major) ||
-	    !read_number(&line, 16, ' ', &device_minor) ||
-	    !read_number(&line, 10, ' ', &mapping->inode))
+	if (!process_maps_read_number(&line, 16, ' ', &mapping->offset) ||
+	    !process_maps_read_number(&line, 16, ':', &device_major) ||
+	    !process_maps_read_number(&line, 16, ' ', &device_minor) ||
+	    !process_maps_read_number(&line, 10, ' ', &mapping->inode))
 		return false;
 	mapping->device = makedev(device_major, device_minor);
 	mapping->path = line + strspn(line, " ");
@@ -68,23 +68,23 @@ static bool parse_line(char *line, struct process_mapping *mapping)
 	return mapping->start < mapping->end;
 }
 
-static int add_mapping(struct process_maps *maps, char *line)
+static int process_maps_add(struct process_maps *maps, char *line)
 {
 	struct process_mapping mapping = {0};
 
-	if (!parse_line(line, &mapping))
+	if (!process_maps_parse_line(line, &mapping))
 		return 0;
 	if (array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(*maps->items)))
 		return -ENOMEM;
 	mapping.path = strdup(mapping.path);
 	if (!mapping.path)
 		return -ENOMEM;
-	unescape(mapping.path);
+	process_maps_unescape(mapping.path);
 	maps->items[maps->count++] = mapping;
 	return 0;
 }
 
-static int read_lines(struct process_maps *maps, FILE *file)
+static int process_maps_read_lines(struct process_maps *maps, FILE *file)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -92,7 +92,7 @@ static int read_lines(struct process_maps *maps, FILE *file)
 
 	errno = 0;
 	while (!err && maps->count < PROCESS_MAPPINGS_MAX && getline(&line, &size, file) > 0)
-		err = add_mapping(maps, line);
+		err = process_maps_add(maps, line);
 	if (!err && ferror(file))
 		err = -errno;
 	free(line);
@@ -110,7 +110,7 @@ int process_maps_read(pid_t pid, struct process_maps *maps, struct error *error)
 	file = fopen(path, "re");
 	if (!file)
 		return process_memory_explain(pid, -errno, error);
-	err = read_lines(maps, file);
+	err = process_maps_read_lines(maps, file);
 	fclose(file);
 	if (err) {
 		process_maps_clear(maps);

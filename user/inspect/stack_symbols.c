@@ -25,7 +25,7 @@ int stack_symbols_add(struct stack_symbols *symbols, struct stack_walk *walk, ui
 	return 0;
 }
 
-static int compare_addresses(const void *a, const void *b)
+static int stack_symbols_compare(const void *a, const void *b)
 {
 	const struct stack_symbol *x = a, *y = b;
 
@@ -46,13 +46,13 @@ struct job_file {
 	int fd;
 };
 
-struct run {
+struct stack_symbols_run {
 	struct job_file files[STACK_FILES_MAX];
 	struct worker_job jobs[STACK_FILES_MAX];
 	size_t count;
 };
 
-static int open_file(void *arg, unsigned int candidate, struct error *error)
+static int stack_symbols_open(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct job_file *file = arg;
 	int fd;
@@ -67,7 +67,7 @@ static int open_file(void *arg, unsigned int candidate, struct error *error)
 static int take_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
 		      size_t count)
 {
-	struct run *run = arg;
+	struct stack_symbols_run *run = arg;
 	struct stack_symbol *symbol = &run->files[job].first[index];
 
 	if (!count)
@@ -81,7 +81,7 @@ static int take_lines(void *arg, size_t job, size_t index, const struct source_l
 
 /* Makes a job for each file; the addresses are sorted by file. */
 static void make_jobs(struct stack_symbols *symbols, const struct stack_walk *walk,
-		      uint64_t *addresses, struct run *run)
+		      uint64_t *addresses, struct stack_symbols_run *run)
 {
 	for (size_t i = 0; i < symbols->count; i++) {
 		struct stack_symbol *symbol = &symbols->items[i];
@@ -98,7 +98,7 @@ static void make_jobs(struct stack_symbols *symbols, const struct stack_walk *wa
 			.build_id = file->file.build_id,
 			.addresses = addresses + i,
 			.count = 1,
-			.open = open_file,
+			.open = stack_symbols_open,
 			.arg = &run->files[run->count],
 		};
 		run->count++;
@@ -121,17 +121,19 @@ int stack_symbols_find(struct stack_symbols *symbols, const struct stack_walk *w
 		       const struct symbolize_options *options)
 {
 	uint64_t *addresses = calloc(symbols->count + 1, sizeof(*addresses));
-	struct run *run = calloc(1, sizeof(*run));
+	struct stack_symbols_run *run = calloc(1, sizeof(*run));
 	const struct worker_pool pool = {.options = *options, .lines = take_lines, .arg = run};
 	int err = addresses && run ? 0 : -ENOMEM;
 
 	if (!err && symbols->count) {
-		qsort(symbols->items, symbols->count, sizeof(*symbols->items), compare_addresses);
+		qsort(symbols->items, symbols->count, sizeof(*symbols->items),
+		      stack_symbols_compare);
 		remove_duplicates(symbols);
 		qsort(symbols->items, symbols->count, sizeof(*symbols->items), compare_files);
 		make_jobs(symbols, walk, addresses, run);
 		err = worker_pool_run(&pool, run->jobs, run->count, &symbols->strings);
-		qsort(symbols->items, symbols->count, sizeof(*symbols->items), compare_addresses);
+		qsort(symbols->items, symbols->count, sizeof(*symbols->items),
+		      stack_symbols_compare);
 	}
 	free(addresses);
 	free(run);
@@ -145,7 +147,7 @@ const struct stack_symbol *stack_symbols_at(const struct stack_symbols *symbols,
 	if (!symbols->count)
 		return NULL;
 	return bsearch(&key, symbols->items, symbols->count, sizeof(*symbols->items),
-		       compare_addresses);
+		       stack_symbols_compare);
 }
 
 void stack_symbols_clear(struct stack_symbols *symbols)

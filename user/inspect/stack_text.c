@@ -74,14 +74,14 @@ static const struct stackbeat_unwind_rule *rule_of(const struct stack_frame *fra
 	return frame->is_mapped ? &frame_pointer_rule : NULL;
 }
 
-static unsigned int kind_of(const struct stackbeat_unwind_rule *rule)
+static unsigned int stack_text_rule_kind(const struct stackbeat_unwind_rule *rule)
 {
 	return rule ? rule->kind_base & 0xf : STACKBEAT_UNWIND_NONE;
 }
 
 static bool has_cfa(const struct stackbeat_unwind_rule *rule)
 {
-	switch (kind_of(rule)) {
+	switch (stack_text_rule_kind(rule)) {
 	case STACKBEAT_UNWIND_CALLER:
 	case STACKBEAT_UNWIND_GO_SWITCH:
 	case STACKBEAT_UNWIND_GO_CALL:
@@ -104,7 +104,7 @@ static void note_frame(struct notes *notes, const struct stack_walk *walk, size_
 	const struct stackbeat_unwind_rule *rule = rule_of(frame);
 	uint64_t cfa = walk->frames[index + 1].frame.registers[STACKBEAT_REGISTER_RSP], at;
 
-	if (kind_of(rule) == STACKBEAT_UNWIND_SIGNAL) {
+	if (stack_text_rule_kind(rule) == STACKBEAT_UNWIND_SIGNAL) {
 		for (size_t i = 0; i < sizeof(saved_by_signals); i++)
 			add_note(notes,
 				 registers[STACKBEAT_REGISTER_RSP] + UCONTEXT_REGISTERS + i * WORD,
@@ -113,7 +113,7 @@ static void note_frame(struct notes *notes, const struct stack_walk *walk, size_
 	}
 	if (!has_cfa(rule))
 		return;
-	if (kind_of(rule) == STACKBEAT_UNWIND_GO_CALL) {
+	if (stack_text_rule_kind(rule) == STACKBEAT_UNWIND_GO_CALL) {
 		at = words_from(registers[STACKBEAT_REGISTER_RSP], rule->extra);
 		add_note(notes, at, index, USE_GO_STACK);
 		add_note(notes, at + WORD, index, USE_GO_STACK);
@@ -172,8 +172,8 @@ static size_t region_of(const struct stack_walk *walk, uint64_t address)
 }
 
 /* The first and last address of a region that is printed; equal: none is. */
-static void find_range(const struct stack_walk *walk, const struct notes *notes, size_t region,
-		       size_t words, uint64_t *start, uint64_t *end)
+static void stack_text_find_range(const struct stack_walk *walk, const struct notes *notes,
+				  size_t region, size_t words, uint64_t *start, uint64_t *end)
 {
 	const struct stack_region *from = &walk->copy.regions[region];
 	const uint64_t limit = from->start + from->size;
@@ -194,14 +194,14 @@ static void find_range(const struct stack_walk *walk, const struct notes *notes,
 		*end = *start + words * WORD;
 }
 
-static int add_words(struct stack_walk *walk, const struct notes *notes, size_t words,
-		     struct stack_symbols *symbols)
+static int stack_text_add_words(struct stack_walk *walk, const struct notes *notes, size_t words,
+				struct stack_symbols *symbols)
 {
 	uint64_t start, end, word;
 	int err = 0;
 
 	for (size_t i = 0; i < walk->copy.region_count; i++) {
-		find_range(walk, notes, i, words, &start, &end);
+		stack_text_find_range(walk, notes, i, words, &start, &end);
 		for (; start < end && !err; start += WORD) {
 			if (stack_walk_word(walk, start, &word))
 				err = stack_symbols_add(symbols, walk, word);
@@ -220,7 +220,7 @@ int stack_text_symbolize(struct stack_walk *walk, size_t words,
 	for (size_t i = 0; i < walk->frame_count && !err; i++)
 		err = stack_symbols_add(symbols, walk, code_address(&walk->frames[i]));
 	if (!err)
-		err = add_words(walk, &notes, words, symbols);
+		err = stack_text_add_words(walk, &notes, words, symbols);
 	free(notes.items);
 	if (!err)
 		err = stack_symbols_find(symbols, walk, options);
@@ -231,7 +231,7 @@ int stack_text_symbolize(struct stack_walk *walk, size_t words,
 
 /* Printing */
 
-struct printer {
+struct stack_printer {
 	const struct stack_walk *walk;
 	const struct stack_symbols *symbols;
 	const struct notes *notes;
@@ -246,7 +246,7 @@ static const char *base_name(const char *path)
 }
 
 /* Prints FUNCTION+offset (file:line), by the symbol at `address`; `offset` belongs to `shown`. */
-static void print_place(const struct printer *printer, uint64_t address, uint64_t shown)
+static void print_place(const struct stack_printer *printer, uint64_t address, uint64_t shown)
 {
 	const struct stack_symbol *symbol = stack_symbols_at(printer->symbols, address);
 	FILE *out = printer->out;
@@ -270,7 +270,7 @@ static void print_place(const struct printer *printer, uint64_t address, uint64_
 	}
 }
 
-static void print_registers(const struct printer *printer)
+static void print_registers(const struct stack_printer *printer)
 {
 	static const uint8_t order[] = {STACKBEAT_REGISTER_RIP,
 					STACKBEAT_REGISTER_RSP,
@@ -306,7 +306,7 @@ static void print_distance(FILE *out, int64_t bytes)
 		fprintf(out, " %c %" PRId64, bytes < 0 ? '-' : '+', bytes < 0 ? -bytes : bytes);
 }
 
-static void print_saved(FILE *out, const char *name, const char *base, int words)
+static void stack_text_print_saved(FILE *out, const char *name, const char *base, int words)
 {
 	fprintf(out, ", %s at %s", name, base);
 	print_distance(out, (int64_t)words * (int64_t)WORD);
@@ -317,10 +317,10 @@ static void print_caller_rule(FILE *out, const struct stackbeat_unwind_rule *rul
 {
 	const char *base = register_names[rule->kind_base >> 4];
 
-	if (kind_of(rule) == STACKBEAT_UNWIND_GO_SWITCH) {
+	if (stack_text_rule_kind(rule) == STACKBEAT_UNWIND_GO_SWITCH) {
 		fputs("CFA = sched.sp of the goroutine", out);
 		print_distance(out, rule->cfa);
-	} else if (kind_of(rule) == STACKBEAT_UNWIND_GO_CALL) {
+	} else if (stack_text_rule_kind(rule) == STACKBEAT_UNWIND_GO_CALL) {
 		fputs("CFA = rsp of the goroutine, by the words at rsp", out);
 		print_distance(out, (int64_t)rule->extra * (int64_t)WORD);
 		fputs(", then", out);
@@ -337,22 +337,22 @@ static void print_caller_rule(FILE *out, const struct stackbeat_unwind_rule *rul
 	if (rule->flags & STACKBEAT_UNWIND_RIP_IN_REGISTER)
 		fprintf(out, ", rip in %s", register_names[rule->extra & 0xf]);
 	else
-		print_saved(out, "rip", "CFA", -1);
+		stack_text_print_saved(out, "rip", "CFA", -1);
 	if (rule->flags & STACKBEAT_UNWIND_RBP_SAVED)
-		print_saved(out, "rbp", "CFA", rule->rbp);
+		stack_text_print_saved(out, "rbp", "CFA", rule->rbp);
 	if (rule->flags & STACKBEAT_UNWIND_RBP_AT_RBP)
-		print_saved(out, "rbp", "rbp", rule->rbp);
-	if (kind_of(rule) == STACKBEAT_UNWIND_GO_SWITCH && !(rule->flags & RBP_PLACES))
+		stack_text_print_saved(out, "rbp", "rbp", rule->rbp);
+	if (stack_text_rule_kind(rule) == STACKBEAT_UNWIND_GO_SWITCH && !(rule->flags & RBP_PLACES))
 		fputs(", rbp = sched.bp", out);
 	if (rule->flags & STACKBEAT_UNWIND_RBP_IN_REGISTER)
 		fprintf(out, ", rbp in %s", register_names[rule->rbp & 0xf]);
 	if (rule->flags & STACKBEAT_UNWIND_RBX_SAVED)
-		print_saved(out, "rbx", "CFA", rule->extra);
+		stack_text_print_saved(out, "rbx", "CFA", rule->extra);
 	if (rule->flags & STACKBEAT_UNWIND_RIP_EXACT)
 		fputs(", rip is no return address", out);
 }
 
-static void print_rule(const struct printer *printer, const struct stack_frame *frame)
+static void print_rule(const struct stack_printer *printer, const struct stack_frame *frame)
 {
 	const struct stack_file *file =
 		frame->file == STACK_NO_FILE ? NULL : &printer->walk->files[frame->file];
@@ -379,7 +379,7 @@ static void print_rule(const struct printer *printer, const struct stack_frame *
 	fputs("row of ", out);
 	utf8_print(out, file->path);
 	fputs(": ", out);
-	switch (kind_of(rule)) {
+	switch (stack_text_rule_kind(rule)) {
 	case STACKBEAT_UNWIND_CALLER:
 	case STACKBEAT_UNWIND_GO_SWITCH:
 	case STACKBEAT_UNWIND_GO_CALL:
@@ -401,7 +401,7 @@ static void print_rule(const struct printer *printer, const struct stack_frame *
 	fputc('\n', out);
 }
 
-static void print_end(const struct printer *printer)
+static void stack_text_print_end(const struct stack_printer *printer)
 {
 	static const char *const texts[] = {
 		[WALK_OUTERMOST] = "the stack is complete",
@@ -419,7 +419,7 @@ static void print_end(const struct printer *printer)
 	fputc('\n', printer->out);
 }
 
-static void print_frames(const struct printer *printer)
+static void stack_text_print_frames(const struct stack_printer *printer)
 {
 	for (size_t i = 0; i < printer->walk->frame_count; i++) {
 		const struct stack_frame *frame = &printer->walk->frames[i];
@@ -430,10 +430,10 @@ static void print_frames(const struct printer *printer)
 		fputc('\n', printer->out);
 		print_rule(printer, frame);
 	}
-	print_end(printer);
+	stack_text_print_end(printer);
 }
 
-static void print_use(const struct printer *printer, const struct note *note)
+static void print_use(const struct stack_printer *printer, const struct note *note)
 {
 	const struct stack_frame *caller = &printer->walk->frames[note->frame + 1];
 	FILE *out = printer->out;
@@ -464,7 +464,7 @@ static void print_use(const struct printer *printer, const struct note *note)
 }
 
 /* A word that the walk has not used: what it could point to. */
-static void print_unused(const struct printer *printer, uint64_t word)
+static void print_unused(const struct stack_printer *printer, uint64_t word)
 {
 	const struct process_mapping *mapping = process_maps_at(&printer->walk->maps, word);
 	FILE *out = printer->out;
@@ -484,7 +484,7 @@ static void print_unused(const struct printer *printer, uint64_t word)
 }
 
 /* The registers that point to a word: all of the first frame, and rsp and rbp of the others. */
-static void print_pointers(const struct printer *printer, uint64_t address)
+static void print_pointers(const struct stack_printer *printer, uint64_t address)
 {
 	const __u64 *before = NULL;
 	const char *separator = "   <- ";
@@ -506,7 +506,7 @@ static void print_pointers(const struct printer *printer, uint64_t address)
 }
 
 /* Prints a word, and returns the first note behind those at its address. */
-static const struct note *print_word(const struct printer *printer, uint64_t start,
+static const struct note *print_word(const struct stack_printer *printer, uint64_t start,
 				     uint64_t address, const struct note *note)
 {
 	const struct note *end = printer->notes->items + printer->notes->count;
@@ -531,19 +531,19 @@ static const struct note *print_word(const struct printer *printer, uint64_t sta
 	return note;
 }
 
-static void print_region(const struct printer *printer, size_t region, size_t words)
+static void print_region(const struct stack_printer *printer, size_t region, size_t words)
 {
 	const struct note *note = printer->notes->items;
 	uint64_t start, end, all;
 
-	find_range(printer->walk, printer->notes, region, words, &start, &end);
+	stack_text_find_range(printer->walk, printer->notes, region, words, &start, &end);
 	if (start == end)
 		return;
 	fprintf(printer->out, "%s:\n  %-18s %-7s %-18s  %s\n", region ? "another stack" : "stack",
 		"address", "offset", "value", "meaning");
 	for (uint64_t at = start; at < end; at += WORD)
 		note = print_word(printer, start, at, note);
-	find_range(printer->walk, printer->notes, region, SIZE_MAX, &start, &all);
+	stack_text_find_range(printer->walk, printer->notes, region, SIZE_MAX, &start, &all);
 	if (all > end)
 		fprintf(printer->out, "  and %" PRIu64 " more words; --words prints more\n",
 			(all - end) / WORD);
@@ -553,14 +553,14 @@ int stack_text_print(const struct stack_walk *walk, const struct stack_symbols *
 		     size_t words, FILE *out)
 {
 	struct notes notes;
-	const struct printer printer = {walk, symbols, &notes, out};
+	const struct stack_printer printer = {walk, symbols, &notes, out};
 	int err = make_notes(walk, &notes);
 
 	if (!err) {
 		fputs("registers:\n", out);
 		print_registers(&printer);
 		fputs("frames:\n", out);
-		print_frames(&printer);
+		stack_text_print_frames(&printer);
 		for (size_t i = 0; i < walk->copy.region_count; i++)
 			print_region(&printer, i, words);
 	}

@@ -21,7 +21,7 @@
 /* Files */
 
 /* Returns a file with the contents of the vDSO, or a negative errno value. */
-static int copy_vdso(pid_t pid, const struct process_mapping *mapping)
+static int stack_walk_copy_vdso(pid_t pid, const struct process_mapping *mapping)
 {
 	size_t size = mapping->end - mapping->start;
 	int fd, err = size > VDSO_MAX ? -E2BIG : 0;
@@ -39,7 +39,7 @@ static int copy_vdso(pid_t pid, const struct process_mapping *mapping)
 	return fd;
 }
 
-static void compile(const struct sandbox_server *server, struct stack_file *file)
+static void stack_file_compile(const struct sandbox_server *server, struct stack_file *file)
 {
 	struct unwind_summary summary = {0};
 	struct unwind_job job;
@@ -68,8 +68,8 @@ static bool is_vdso(const struct process_mapping *mapping)
 }
 
 /* Opens the file of a mapping, and compiles its table. */
-static void open_file(struct stack_walk *walk, const struct process_mapping *mapping,
-		      struct stack_file *file)
+static void stack_file_open(struct stack_walk *walk, const struct process_mapping *mapping,
+			    struct stack_file *file)
 {
 	struct error error = {""};
 
@@ -77,7 +77,7 @@ static void open_file(struct stack_walk *walk, const struct process_mapping *map
 		.path = mapping->path,
 		.device = mapping->device,
 		.inode = mapping->inode,
-		.fd = is_vdso(mapping) ? copy_vdso(walk->pid, mapping)
+		.fd = is_vdso(mapping) ? stack_walk_copy_vdso(walk->pid, mapping)
 				       : process_maps_open(&walk->maps, mapping),
 	};
 	if (file->fd < 0)
@@ -86,11 +86,11 @@ static void open_file(struct stack_walk *walk, const struct process_mapping *map
 	else if (process_file_read(walk->server, mapping, file->fd, &file->file, &error))
 		snprintf(file->problem, sizeof(file->problem), "%.90s", error.text);
 	else
-		compile(walk->server, file);
+		stack_file_compile(walk->server, file);
 }
 
 /* Returns the number of the file of a mapping, which is opened on first use. */
-static uint32_t find_file(struct stack_walk *walk, const struct process_mapping *mapping)
+static uint32_t stack_walk_find_file(struct stack_walk *walk, const struct process_mapping *mapping)
 {
 	for (size_t i = 0; i < walk->file_count; i++) {
 		if (walk->files[i].inode == mapping->inode &&
@@ -99,12 +99,12 @@ static uint32_t find_file(struct stack_walk *walk, const struct process_mapping 
 	}
 	if (walk->file_count == STACK_FILES_MAX || (!mapping->inode && !is_vdso(mapping)))
 		return STACK_NO_FILE;
-	open_file(walk, mapping, &walk->files[walk->file_count]);
+	stack_file_open(walk, mapping, &walk->files[walk->file_count]);
 	return (uint32_t)walk->file_count++;
 }
 
 /* Returns the number of the mapping of an address, with its file looked up; or maps.count. */
-static size_t find_mapping(struct stack_walk *walk, uint64_t address)
+static size_t stack_walk_find_mapping(struct stack_walk *walk, uint64_t address)
 {
 	const struct process_mapping *mapping = process_maps_at(&walk->maps, address);
 	struct walk_mapping *found;
@@ -118,7 +118,7 @@ static size_t find_mapping(struct stack_walk *walk, uint64_t address)
 	if (found->start != found->end)
 		return index;
 	*found = (struct walk_mapping){.start = mapping->start, .end = mapping->end};
-	walk->mapping_files[index] = find_file(walk, mapping);
+	walk->mapping_files[index] = stack_walk_find_file(walk, mapping);
 	if (walk->mapping_files[index] == STACK_NO_FILE)
 		return index;
 	file = &walk->files[walk->mapping_files[index]];
@@ -129,7 +129,7 @@ static size_t find_mapping(struct stack_walk *walk, uint64_t address)
 
 uint32_t stack_walk_file_at(struct stack_walk *walk, uint64_t address, uint64_t *vaddr)
 {
-	size_t index = find_mapping(walk, address);
+	size_t index = stack_walk_find_mapping(walk, address);
 
 	if (index == walk->maps.count)
 		return STACK_NO_FILE;
@@ -154,7 +154,7 @@ bool stack_walk_word(const struct stack_walk *walk, uint64_t address, uint64_t *
 	return false;
 }
 
-static int read_word(void *arg, __u64 address, __u64 *word)
+static int stack_walk_read_word(void *arg, __u64 address, __u64 *word)
 {
 	struct stack_walk *walk = arg;
 	uint64_t value;
@@ -170,13 +170,14 @@ static int read_word(void *arg, __u64 address, __u64 *word)
 static const struct walk_mapping *mapping_at(void *arg, uint64_t address)
 {
 	struct stack_walk *walk = arg;
-	size_t index = find_mapping(walk, address);
+	size_t index = stack_walk_find_mapping(walk, address);
 
 	return index == walk->maps.count ? NULL : &walk->mappings[index];
 }
 
-static void visit(void *arg, const struct stackbeat_unwind_frame *frame,
-		  const struct walk_mapping *mapping, const struct stackbeat_unwind_rule *rule)
+static void stack_walk_visit(void *arg, const struct stackbeat_unwind_frame *frame,
+			     const struct walk_mapping *mapping,
+			     const struct stackbeat_unwind_rule *rule)
 {
 	struct stack_walk *walk = arg;
 	struct stack_frame *visited = &walk->frames[walk->frame_count++];
@@ -197,9 +198,9 @@ static void walk_copy(struct stack_walk *walk, bool begins_at_call)
 	static uint64_t addresses[STACK_FRAMES_MAX];
 	struct walk steps = {
 		.mapping = mapping_at,
-		.read = read_word,
+		.read = stack_walk_read_word,
 		.arg = walk,
-		.visit = visit,
+		.visit = stack_walk_visit,
 		.begins_at_call = begins_at_call,
 	};
 

@@ -50,7 +50,7 @@ static bool has_thread(pid_t pid, pid_t tid)
 	return !access(path, F_OK);
 }
 
-static int explain(pid_t pid, pid_t tid, int code, struct error *error)
+static int thread_stop_explain(pid_t pid, pid_t tid, int code, struct error *error)
 {
 	long tracer = tracer_of(pid, tid);
 
@@ -138,7 +138,7 @@ static int stop_and_copy(pid_t pid, pid_t tid, struct thread_copy *copy, struct 
 		return error_set(error, ETIMEDOUT,
 				 "thread %d does not stop: it waits in the kernel", tid);
 	if (err)
-		return explain(pid, tid, -err, error);
+		return thread_stop_explain(pid, tid, -err, error);
 	is_read = read_registers(tid, copy);
 	copy->regions[0].start = copy->registers[STACKBEAT_REGISTER_RSP];
 	for (size_t i = 0; is_read && i < copy->region_count; i++)
@@ -153,8 +153,8 @@ static int stop_and_copy(pid_t pid, pid_t tid, struct thread_copy *copy, struct 
 int thread_copy_read(pid_t pid, pid_t tid, struct thread_copy *copy, struct error *error)
 {
 	if (!has_thread(pid, tid))
-		return explain(pid, tid, ESRCH, error);
+		return thread_stop_explain(pid, tid, ESRCH, error);
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
-		return explain(pid, tid, errno, error);
+		return thread_stop_explain(pid, tid, errno, error);
 	return stop_and_copy(pid, tid, copy, error);
 }

@@ -128,7 +128,7 @@ static bool open_nameless(struct atomic_file *file)
 	return file->nameless;
 }
 
-static int open_file(struct atomic_file *file, struct error *error)
+static int atomic_file_open(struct atomic_file *file, struct error *error)
 {
 	struct stat status;
 	bool exists, is_link;
@@ -172,18 +172,18 @@ static void close_file(struct atomic_file *file)
 
 int atomic_file_create(struct atomic_file *file, const char *path, struct error *error)
 {
-	struct atomic_file new = {.fd = -1};
+	struct atomic_file created = {.fd = -1};
 	int err;
 
-	new.path = strdup(path);
-	if (!new.path)
+	created.path = strdup(path);
+	if (!created.path)
 		return error_errno(error, ENOMEM, "%s", path);
-	err = open_file(&new, error);
+	err = atomic_file_open(&created, error);
 	if (err) {
-		close_file(&new);
+		close_file(&created);
 		return err;
 	}
-	*file = new;
+	*file = created;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 
 #define BUFFER_SIZE (64u << 10)
 
-static int write_all(int fd, const char *bytes, size_t size, off_t offset)
+static int sparse_copy_write(int fd, const char *bytes, size_t size, off_t offset)
 {
 	while (size) {
 		ssize_t written = pwrite(fd, bytes, size, offset);
@@ -36,7 +36,7 @@ static int copy_range(int to, int from, off_t at, off_t end, uint64_t *progress)
 			return -errno;
 		if (!size)
 			break;
-		err = write_all(to, buffer, (size_t)size, at);
+		err = sparse_copy_write(to, buffer, (size_t)size, at);
 		if (progress)
 			__atomic_add_fetch(progress, (uint64_t)size, __ATOMIC_RELAXED);
 	}

@@ -6,7 +6,7 @@
 
 #include "lib/array.h"
 
-struct key {
+struct string_key {
 	const char *string;
 	size_t length;
 };
@@ -14,14 +14,14 @@ struct key {
 static bool string_equal(const void *context, uint32_t index, const void *key)
 {
 	const char *string = ((const struct string_table *)context)->items[index];
-	const struct key *wanted = key;
+	const struct string_key *wanted = key;
 
 	return !strncmp(string, wanted->string, wanted->length) && !string[wanted->length];
 }
 
 uint32_t string_table_add(struct string_table *table, const char *string, size_t length)
 {
-	const struct key key = {string, strnlen(string, length)};
+	const struct string_key key = {string, strnlen(string, length)};
 	uint32_t hash = hash_bytes(HASH_START, string, key.length);
 	uint32_t index = hash_find(&table->index, hash, string_equal, table, &key);
 	char *copy;
@@ -41,7 +41,7 @@ uint32_t string_table_add(struct string_table *table, const char *string, size_t
 
 uint32_t string_table_find(const struct string_table *table, const char *string)
 {
-	const struct key key = {string, strlen(string)};
+	const struct string_key key = {string, strlen(string)};
 
 	return hash_find(&table->index, hash_bytes(HASH_START, string, key.length), string_equal,
 			 table, &key);

@@ -26,7 +26,7 @@ static void free_call(struct call *call)
 	free(call);
 }
 
-static void *run(void *arg)
+static void *timed_call_run(void *arg)
 {
 	struct call *call = arg;
 	bool is_given_up;
@@ -83,7 +83,7 @@ int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_
 	call->arg = arg;
 	pthread_mutex_init(&call->lock, NULL);
 	pthread_cond_init(&call->changed, NULL);
-	if (pthread_create(&thread, NULL, run, call)) {
+	if (pthread_create(&thread, NULL, timed_call_run, call)) {
 		free_call(call);
 		return -EAGAIN;
 	}

@@ -25,7 +25,7 @@ struct search {
 	char user[USER_PREFIX_SIZE]; /* prefix of names in the groups of a user, or "" */
 };
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool container_has_prefix(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
 }
@@ -118,7 +118,7 @@ static bool find_machine(const char *name, char id[CONTAINER_ID_SIZE])
 		const char *start = name + strlen(forms[i].prefix);
 		const char *end = find_suffix(name, forms[i].suffix);
 
-		if (has_prefix(name, forms[i].prefix) && end > start) {
+		if (container_has_prefix(name, forms[i].prefix) && end > start) {
 			unescape_unit(start, (size_t)(end - start), id);
 			return true;
 		}
@@ -131,7 +131,7 @@ static bool find_lxc_name(const char *name, const char *parent, char id[CONTAINE
 {
 	static const char payload[] = "lxc.payload.";
 
-	if (has_prefix(name, payload) && name[strlen(payload)])
+	if (container_has_prefix(name, payload) && name[strlen(payload)])
 		name += strlen(payload);
 	else if (strcmp(parent, "lxc.payload") && strcmp(parent, "lxc"))
 		return false;
@@ -160,13 +160,13 @@ static bool find_pod_uid(const char *name, char id[CONTAINER_ID_SIZE])
 	const char *start = name;
 	size_t length;
 
-	if (has_prefix(name, "kubepods-")) {
+	if (container_has_prefix(name, "kubepods-")) {
 		start = strstr(name, "-pod");
 		if (!start)
 			return false;
 		start++;
 	}
-	if (!has_prefix(start, "pod"))
+	if (!container_has_prefix(start, "pod"))
 		return false;
 	start += strlen("pod");
 	length = pod_uid_length(start);
@@ -194,7 +194,8 @@ static bool find_unit(const char *name, char id[CONTAINER_ID_SIZE])
 	return false;
 }
 
-static enum owner find_owner(const char *name, const char *parent, char id[CONTAINER_ID_SIZE])
+static enum owner container_find_owner(const char *name, const char *parent,
+				       char id[CONTAINER_ID_SIZE])
 {
 	if (find_runtime_id(name, id) || find_machine(name, id) || find_lxc_name(name, parent, id))
 		return OWNER_CONTAINER;
@@ -207,13 +208,13 @@ static enum owner find_owner(const char *name, const char *parent, char id[CONTA
  * user@UID.service in user-UID.slice: systemd gives the groups below to this user, who may name
  * them as any unit or container.
  */
-static bool find_user(const char *name, const char *parent, char user[USER_PREFIX_SIZE])
+static bool container_find_user(const char *name, const char *parent, char user[USER_PREFIX_SIZE])
 {
 	const char *uid = name + strlen("user@");
 	size_t digits;
 	char slice[USER_PREFIX_SIZE];
 
-	if (!has_prefix(name, "user@"))
+	if (!container_has_prefix(name, "user@"))
 		return false;
 	digits = strspn(uid, "0123456789");
 	if (!digits || digits > UID_DIGITS_MAX || strcmp(uid + digits, ".service"))
@@ -223,10 +224,10 @@ static bool find_user(const char *name, const char *parent, char user[USER_PREFI
 	return !strcmp(parent, slice);
 }
 
-static void add_name(struct search *search, const char *name, const char *parent)
+static void container_add_name(struct search *search, const char *name, const char *parent)
 {
 	char found[CONTAINER_ID_SIZE], user[USER_PREFIX_SIZE];
-	enum owner owner = find_owner(name, parent, found);
+	enum owner owner = container_find_owner(name, parent, found);
 
 	/* Of units, the outermost: others are in groups that it was given. */
 	if (owner == OWNER_NONE || owner < search->owner ||
@@ -235,7 +236,7 @@ static void add_name(struct search *search, const char *name, const char *parent
 	search->owner = owner;
 	snprintf(search->id, CONTAINER_ID_SIZE, "%s%.*s", search->user, NAME_MAX, found);
 	/* The first unit below it counts. */
-	if (owner == OWNER_UNIT && !*search->user && find_user(name, parent, user)) {
+	if (owner == OWNER_UNIT && !*search->user && container_find_user(name, parent, user)) {
 		search->owner = OWNER_NONE;
 		memcpy(search->user, user, sizeof(user));
 	}
@@ -253,6 +254,6 @@ void container_id(const char *path, char id[CONTAINER_ID_SIZE])
 		length = strcspn(path, "/");
 		/* Directories have shorter names. */
 		copy_id(names[i], path, length <= NAME_MAX ? length : 0);
-		add_name(&search, names[i], names[!i]);
+		container_add_name(&search, names[i], names[!i]);
 	}
 }

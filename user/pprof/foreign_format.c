@@ -8,7 +8,7 @@
 #define FROM_PERF "'perf_to_profile -i FILE -o NEW.pb.gz' converts it"
 #define NO_PICTURE "'stackbeat flamegraph' makes one of a profile, which it needs"
 
-static const struct format {
+static const struct foreign_format {
 	const char *head, *what, *remedy;
 } formats[] = {
 	{"heap profile:", "a heap profile of a legacy format", TO_PROTO},

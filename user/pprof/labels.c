@@ -212,13 +212,13 @@ const struct stackbeat_go_labels *label_go_labels(uint32_t chosen,
 	return (const struct stackbeat_go_labels *)word;
 }
 
-static void add_string(struct label_values *values, const char *key, const char *text)
+static void label_add_string(struct label_values *values, const char *key, const char *text)
 {
 	if (*text)
 		values->items[values->count++] = (struct label_value){.key = key, .text = text};
 }
 
-static void add_number(struct label_values *values, const char *key, int64_t number)
+static void label_add_number(struct label_values *values, const char *key, int64_t number)
 {
 	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
@@ -226,8 +226,8 @@ static void add_number(struct label_values *values, const char *key, int64_t num
 }
 
 /* Appends a string of any bytes to the text of `values`. Returns the string. */
-static const char *append_text(struct label_values *values, size_t *used, const char *bytes,
-			       size_t size)
+static const char *label_append_text(struct label_values *values, size_t *used, const char *bytes,
+				     size_t size)
 {
 	char *text = values->go_labels + *used;
 
@@ -257,7 +257,7 @@ static bool have_key(const struct label_values *values, size_t first, const char
 	return false;
 }
 
-static void add_go_labels(const struct labels *labels, const struct stackbeat_go_labels *from,
+static void labels_add_go(const struct labels *labels, const struct stackbeat_go_labels *from,
 			  struct label_values *values)
 {
 	const size_t first = values->count;
@@ -266,17 +266,19 @@ static void add_go_labels(const struct labels *labels, const struct stackbeat_go
 	struct go_label label;
 
 	if (from->flags & STACKBEAT_GO_LABELS_CUT)
-		add_string(values, names[LABEL_GO_LABELS], GO_LABELS_CUT);
+		label_add_string(values, names[LABEL_GO_LABELS], GO_LABELS_CUT);
 	for (unsigned int i = 0; i < from->count && go_labels_next(from, &at, &label); i++) {
-		with_prefix = append_text(values, &used, GO_LABEL_PREFIX, strlen(GO_LABEL_PREFIX));
+		with_prefix =
+			label_append_text(values, &used, GO_LABEL_PREFIX, strlen(GO_LABEL_PREFIX));
 		used--;
-		key = append_text(values, &used, label.key, label.key_size);
+		key = label_append_text(values, &used, label.key, label.key_size);
 		if (has_other_meaning(labels, key))
 			key = with_prefix;
 		/* Different bytes may have become the same text. */
 		if (have_key(values, first, key))
 			continue;
-		add_string(values, key, append_text(values, &used, label.value, label.value_size));
+		label_add_string(values, key,
+				 label_append_text(values, &used, label.value, label.value_size));
 	}
 }
 
@@ -292,32 +294,32 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 
 	values->count = 0;
 	if (is_chosen(chosen, LABEL_COMM))
-		add_string(values, names[LABEL_COMM], comm_of(origin, process));
+		label_add_string(values, names[LABEL_COMM], comm_of(origin, process));
 	if (is_chosen(chosen, LABEL_THREAD))
-		add_string(values, names[LABEL_THREAD], origin->thread);
+		label_add_string(values, names[LABEL_THREAD], origin->thread);
 	if (is_chosen(chosen, LABEL_PID))
-		add_number(values, names[LABEL_PID], origin->pid);
+		label_add_number(values, names[LABEL_PID], origin->pid);
 	if (is_chosen(chosen, LABEL_PID) && process->ns_pid && process->ns_pid != origin->pid)
-		add_number(values, ns_pid, process->ns_pid);
+		label_add_number(values, ns_pid, process->ns_pid);
 	if (is_chosen(chosen, LABEL_TID))
-		add_number(values, names[LABEL_TID], origin->tid);
+		label_add_number(values, names[LABEL_TID], origin->tid);
 	/* Untrusted: a number that can't be an id is none. */
 	if (origin->goroutine && origin->goroutine <= INT64_MAX)
-		add_number(values, names[LABEL_GOROUTINE], (int64_t)origin->goroutine);
+		label_add_number(values, names[LABEL_GOROUTINE], (int64_t)origin->goroutine);
 	if (is_chosen(chosen, LABEL_CPU))
-		add_number(values, names[LABEL_CPU], origin->cpu);
+		label_add_number(values, names[LABEL_CPU], origin->cpu);
 	if (is_chosen(chosen, LABEL_CGROUP))
-		add_string(values, names[LABEL_CGROUP], process->cgroup_path);
+		label_add_string(values, names[LABEL_CGROUP], process->cgroup_path);
 	if (is_chosen(chosen, LABEL_CONTAINER)) {
 		container_id(process->cgroup_path, values->container);
-		add_string(values, names[LABEL_CONTAINER], values->container);
+		label_add_string(values, names[LABEL_CONTAINER], values->container);
 	}
 	if (is_chosen(chosen, LABEL_TRUNCATED))
-		add_string(values, names[LABEL_TRUNCATED], process->truncated);
+		label_add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
-		add_string(values, labels->added[i].key, labels->added[i].value);
+		label_add_string(values, labels->added[i].key, labels->added[i].value);
 	if (process->go_labels)
-		add_go_labels(labels, process->go_labels, values);
+		labels_add_go(labels, process->go_labels, values);
 }
 
 void label_set_go_creator(struct label_value *value, uint32_t location)

@@ -64,7 +64,7 @@ struct id_map {
  * entries that refer to entries of earlier ones. What the passes do not want is skipped: neither
  * the message nor a table is ever in memory as a whole.
  */
-struct reader {
+struct pprof_reader {
 	struct profile *profile;
 	const char *name;
 	struct error *error;
@@ -85,7 +85,7 @@ struct reader {
 	size_t text_capacity;
 };
 
-__attribute__((format(printf, 2, 3))) static int report_invalid(const struct reader *reader,
+__attribute__((format(printf, 2, 3))) static int report_invalid(const struct pprof_reader *reader,
 								const char *format, ...)
 {
 	char reason[256];
@@ -98,18 +98,18 @@ __attribute__((format(printf, 2, 3))) static int report_invalid(const struct rea
 			 reason);
 }
 
-static int report_no_message(const struct reader *reader)
+static int report_no_message(const struct pprof_reader *reader)
 {
 	return report_invalid(reader, "its bytes are no such message, or the message is too large");
 }
 
-static int report_no_memory(const struct reader *reader)
+static int report_no_memory(const struct pprof_reader *reader)
 {
 	return error_errno(reader->error, ENOMEM, "%s", reader->name);
 }
 
 /* Bytes of memory of the profile, and of the tables that it is read with. */
-static size_t reader_bytes(const struct reader *reader)
+static size_t reader_bytes(const struct pprof_reader *reader)
 {
 	size_t ids =
 		reader->mappings.capacity + reader->functions.capacity + reader->locations.capacity;
@@ -128,7 +128,8 @@ static int compare_ids(const void *left, const void *right)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-static int add_id(const struct reader *reader, struct id_map *map, uint64_t id, uint32_t entry)
+static int pprof_add_id(const struct pprof_reader *reader, struct id_map *map, uint64_t id,
+			uint32_t entry)
 {
 	if (!id)
 		return report_invalid(reader, "a %s has the reserved id 0", map->what);
@@ -139,8 +140,8 @@ static int add_id(const struct reader *reader, struct id_map *map, uint64_t id, 
 	return 0;
 }
 
-/* Call after the last add_id(), before the first find_id(). */
-static int finish_ids(const struct reader *reader, struct id_map *map)
+/* Call after the last pprof_add_id(), before the first pprof_find_id(). */
+static int finish_ids(const struct pprof_reader *reader, struct id_map *map)
 {
 	if (!map->unsorted)
 		return 0;
@@ -154,7 +155,7 @@ static int finish_ids(const struct reader *reader, struct id_map *map)
 }
 
 /* Returns the entry with an id, or 0. */
-static uint32_t find_id(const struct id_map *map, uint64_t id)
+static uint32_t pprof_find_id(const struct id_map *map, uint64_t id)
 {
 	const struct id_entry key = {.id = id}, *found;
 
@@ -168,13 +169,13 @@ static uint32_t find_id(const struct id_map *map, uint64_t id)
 
 /* Strings */
 
-static bool is_string(const struct reader *reader, int64_t index)
+static bool is_string(const struct pprof_reader *reader, int64_t index)
 {
 	return index >= 0 && (uint64_t)index < reader->string_count;
 }
 
 /* Sets *string to that at an index in the file. Returns false if there is none. */
-static bool get_string(const struct reader *reader, int64_t index, uint32_t *string)
+static bool get_string(const struct pprof_reader *reader, int64_t index, uint32_t *string)
 {
 	if (!is_string(reader, index))
 		return false;
@@ -186,7 +187,7 @@ static bool get_string(const struct reader *reader, int64_t index, uint32_t *str
  * Sets reader->text to a string of the file. A NUL, which would end it, becomes an escape as in
  * reports: what is wrong with a name must not cost the profile.
  */
-static int set_text(struct reader *reader, const uint8_t *bytes, size_t size)
+static int pprof_set_text(struct pprof_reader *reader, const uint8_t *bytes, size_t size)
 {
 	static const char escape[] = "\\x00";
 	size_t nuls = 0, length = 0;
@@ -208,13 +209,13 @@ static int set_text(struct reader *reader, const uint8_t *bytes, size_t size)
 	return 0;
 }
 
-static int add_string(struct reader *reader, const uint8_t *bytes, size_t size)
+static int pprof_add_string(struct pprof_reader *reader, const uint8_t *bytes, size_t size)
 {
 	int err;
 
 	if (!reader->string_count && size)
 		return report_invalid(reader, "its string 0 is not empty");
-	err = set_text(reader, bytes, size);
+	err = pprof_set_text(reader, bytes, size);
 	if (err)
 		return err;
 	if (array_reserve(&reader->strings, &reader->string_capacity, reader->string_count, 1,
@@ -226,14 +227,14 @@ static int add_string(struct reader *reader, const uint8_t *bytes, size_t size)
 
 /* Head, mappings and functions */
 
-static bool get_type(const struct reader *reader, const Perftools__Profiles__ValueType *type,
+static bool get_type(const struct pprof_reader *reader, const Perftools__Profiles__ValueType *type,
 		     struct profile_value_type *value_type)
 {
 	return get_string(reader, type->type, &value_type->type) &&
 	       get_string(reader, type->unit, &value_type->unit);
 }
 
-static int add_sample_type(struct reader *reader, const Perftools__Profiles__ValueType *type)
+static int add_sample_type(struct pprof_reader *reader, const Perftools__Profiles__ValueType *type)
 {
 	struct profile *profile = reader->profile;
 	struct profile_value_type value_type;
@@ -246,7 +247,7 @@ static int add_sample_type(struct reader *reader, const Perftools__Profiles__Val
 	return 0;
 }
 
-static int add_comments(struct reader *reader, const Message *message)
+static int pprof_add_comments(struct pprof_reader *reader, const Message *message)
 {
 	struct profile *profile = reader->profile;
 
@@ -259,60 +260,63 @@ static int add_comments(struct reader *reader, const Message *message)
 	return 0;
 }
 
-static int set_head_string(const struct reader *reader, int64_t index, uint32_t *string)
+static int set_head_string(const struct pprof_reader *reader, int64_t index, uint32_t *string)
 {
 	return get_string(reader, index, string)
 		       ? 0
 		       : report_invalid(reader, "its head names no string");
 }
 
-static int add_mapping(struct reader *reader, const Perftools__Profiles__Mapping *mapping)
+static int pprof_add_mapping(struct pprof_reader *reader,
+			     const Perftools__Profiles__Mapping *mapping)
 {
 	struct profile *profile = reader->profile;
 	const size_t count = profile->mappings.count;
-	struct profile_mapping new = {
+	struct profile_mapping added = {
 		.start = mapping->memory_start,
 		.limit = mapping->memory_limit,
 		.offset = mapping->file_offset,
 	};
 	uint32_t entry;
 
-	if (!get_string(reader, mapping->filename, &new.file) ||
-	    !get_string(reader, mapping->build_id, &new.build_id))
+	if (!get_string(reader, mapping->filename, &added.file) ||
+	    !get_string(reader, mapping->build_id, &added.build_id))
 		return report_invalid(reader, "mapping %zu names no string",
 				      reader->mappings.count + 1);
-	entry = profile_mapping(profile, &new);
+	entry = profile_mapping(profile, &added);
 	/* Different files may have equal mappings, if they have no build IDs. */
 	if (profile->mappings.count == count) {
-		new.source = reader->mappings.count;
-		entry = profile_mapping(profile, &new);
+		added.source = reader->mappings.count;
+		entry = profile_mapping(profile, &added);
 	}
-	return add_id(reader, &reader->mappings, mapping->id, entry);
+	return pprof_add_id(reader, &reader->mappings, mapping->id, entry);
 }
 
-static int add_function(struct reader *reader, const Perftools__Profiles__Function *function)
+static int pprof_add_function(struct pprof_reader *reader,
+			      const Perftools__Profiles__Function *function)
 {
-	struct profile_function new = {.start_line = function->start_line};
+	struct profile_function added = {.start_line = function->start_line};
 
-	if (!get_string(reader, function->name, &new.name) ||
-	    !get_string(reader, function->system_name, &new.system_name) ||
-	    !get_string(reader, function->filename, &new.file))
+	if (!get_string(reader, function->name, &added.name) ||
+	    !get_string(reader, function->system_name, &added.system_name) ||
+	    !get_string(reader, function->filename, &added.file))
 		return report_invalid(reader, "function %zu names no string",
 				      reader->functions.count + 1);
-	return add_id(reader, &reader->functions, function->id,
-		      profile_function(reader->profile, &new));
+	return pprof_add_id(reader, &reader->functions, function->id,
+			    profile_function(reader->profile, &added));
 }
 
 /* Locations and samples */
 
-static int add_location(struct reader *reader, const Perftools__Profiles__Location *location)
+static int pprof_add_location(struct pprof_reader *reader,
+			      const Perftools__Profiles__Location *location)
 {
 	const size_t number = reader->locations.count + 1;
 	struct profile *profile = reader->profile;
 	uint32_t mapping = 0, entry;
 
 	if (location->mapping_id) {
-		mapping = find_id(&reader->mappings, location->mapping_id);
+		mapping = pprof_find_id(&reader->mappings, location->mapping_id);
 		if (!mapping)
 			return report_invalid(
 				reader, "location %zu has a mapping that is not there", number);
@@ -322,7 +326,7 @@ static int add_location(struct reader *reader, const Perftools__Profiles__Locati
 		return report_no_memory(reader);
 	for (size_t i = 0; i < location->n_line; i++) {
 		const Perftools__Profiles__Line *line = location->line[i];
-		uint32_t function = find_id(&reader->functions, line->function_id);
+		uint32_t function = pprof_find_id(&reader->functions, line->function_id);
 
 		if (!function)
 			return report_invalid(
@@ -332,24 +336,24 @@ static int add_location(struct reader *reader, const Perftools__Profiles__Locati
 	entry = profile_location(profile, mapping, location->address, reader->lines,
 				 location->n_line);
 	profile->locations.items[entry].is_folded |= location->is_folded && entry;
-	return add_id(reader, &reader->locations, location->id, entry);
+	return pprof_add_id(reader, &reader->locations, location->id, entry);
 }
 
-static int get_label(const struct reader *reader, const Perftools__Profiles__Label *label,
+static int get_label(const struct pprof_reader *reader, const Perftools__Profiles__Label *label,
 		     uint32_t *number)
 {
-	struct profile_label new = {.number = label->num};
+	struct profile_label added = {.number = label->num};
 
-	if (!get_string(reader, label->key, &new.key) ||
-	    !get_string(reader, label->str, &new.text) ||
-	    !get_string(reader, label->num_unit, &new.unit))
+	if (!get_string(reader, label->key, &added.key) ||
+	    !get_string(reader, label->str, &added.text) ||
+	    !get_string(reader, label->num_unit, &added.unit))
 		return report_invalid(reader, "a label of sample %" PRIu64 " names no string",
 				      reader->samples);
-	*number = profile_label(reader->profile, &new);
+	*number = profile_label(reader->profile, &added);
 	return 0;
 }
 
-static int add_sample(struct reader *reader, const Perftools__Profiles__Sample *sample)
+static int pprof_add_sample(struct pprof_reader *reader, const Perftools__Profiles__Sample *sample)
 {
 	struct profile *profile = reader->profile;
 	uint32_t stack, label_set;
@@ -366,7 +370,7 @@ static int add_sample(struct reader *reader, const Perftools__Profiles__Sample *
 			  sizeof(*reader->items)))
 		return report_no_memory(reader);
 	for (size_t i = 0; i < sample->n_location_id; i++) {
-		reader->items[i] = find_id(&reader->locations, sample->location_id[i]);
+		reader->items[i] = pprof_find_id(&reader->locations, sample->location_id[i]);
 		if (!reader->items[i])
 			return report_invalid(reader,
 					      "sample %" PRIu64 " has a location that is not there",
@@ -385,7 +389,7 @@ static int add_sample(struct reader *reader, const Perftools__Profiles__Sample *
 /* Fields */
 
 /* Adds what a message with one field has. */
-static int add_field(struct reader *reader, uint32_t field, const Message *message)
+static int add_field(struct pprof_reader *reader, uint32_t field, const Message *message)
 {
 	struct profile *profile = reader->profile;
 
@@ -393,13 +397,13 @@ static int add_field(struct reader *reader, uint32_t field, const Message *messa
 	case FIELD_SAMPLE_TYPE:
 		return add_sample_type(reader, message->sample_type[0]);
 	case FIELD_SAMPLE:
-		return add_sample(reader, message->sample[0]);
+		return pprof_add_sample(reader, message->sample[0]);
 	case FIELD_MAPPING:
-		return add_mapping(reader, message->mapping[0]);
+		return pprof_add_mapping(reader, message->mapping[0]);
 	case FIELD_LOCATION:
-		return add_location(reader, message->location[0]);
+		return pprof_add_location(reader, message->location[0]);
 	case FIELD_FUNCTION:
-		return add_function(reader, message->function[0]);
+		return pprof_add_function(reader, message->function[0]);
 	case FIELD_DROP_FRAMES:
 		return set_head_string(reader, message->drop_frames, &profile->drop_frames);
 	case FIELD_KEEP_FRAMES:
@@ -423,7 +427,7 @@ static int add_field(struct reader *reader, uint32_t field, const Message *messa
 		profile->period = message->period;
 		return 0;
 	default:
-		return add_comments(reader, message);
+		return pprof_add_comments(reader, message);
 	}
 }
 
@@ -452,7 +456,8 @@ static void budget_free(void *data, void *memory)
 }
 
 /* Unpacks a field of `size` bytes, with its tag. */
-static int unpack_field(struct reader *reader, uint32_t field, const uint8_t *bytes, size_t size)
+static int unpack_field(struct pprof_reader *reader, uint32_t field, const uint8_t *bytes,
+			size_t size)
 {
 	struct budget budget = {PPROF_ENTRY_MEMORY_MAX};
 	ProtobufCAllocator allocator = {budget_allocate, budget_free, &budget};
@@ -474,7 +479,7 @@ enum { WIRE_VARINT, WIRE_64_BIT, WIRE_LENGTH, WIRE_32_BIT = 5 };
 #define VARINT_MAX 10
 
 /* Makes `size` bytes available, or as many as there are up to the end. */
-static int fill(struct reader *reader, size_t size)
+static int pprof_reader_fill(struct pprof_reader *reader, size_t size)
 {
 	ssize_t got = 1;
 
@@ -495,11 +500,11 @@ static int fill(struct reader *reader, size_t size)
 	return got < 0 ? (int)got : 0;
 }
 
-static int skip(struct reader *reader, size_t size)
+static int pprof_reader_skip(struct pprof_reader *reader, size_t size)
 {
 	while (size) {
 		size_t available;
-		int err = fill(reader, 1);
+		int err = pprof_reader_fill(reader, 1);
 
 		if (err)
 			return err;
@@ -518,7 +523,8 @@ static int skip(struct reader *reader, size_t size)
  * Decodes a varint of at most `max` bytes, `offset` bytes behind those that are divided. Returns
  * its length, or 0 if there is none.
  */
-static size_t decode_varint(const struct reader *reader, size_t offset, size_t max, uint64_t *value)
+static size_t decode_varint(const struct pprof_reader *reader, size_t offset, size_t max,
+			    uint64_t *value)
 {
 	const uint8_t *bytes = reader->bytes + reader->start + offset;
 	const size_t available = reader->end - reader->start - offset;
@@ -533,7 +539,7 @@ static size_t decode_varint(const struct reader *reader, size_t offset, size_t m
 }
 
 /* Returns the size of the next field, with its tag, and sets its number; 0 if there is none. */
-static size_t measure_field(const struct reader *reader, uint64_t *field)
+static size_t measure_field(const struct pprof_reader *reader, uint64_t *field)
 {
 	uint64_t tag, value = 0;
 	size_t tag_size = decode_varint(reader, 0, TAG_MAX, &tag), length;
@@ -558,7 +564,7 @@ static size_t measure_field(const struct reader *reader, uint64_t *field)
 }
 
 /* Unpacks a string, which may have any bytes, of a field of `size` bytes. */
-static int unpack_string(struct reader *reader, size_t size)
+static int unpack_string(struct pprof_reader *reader, size_t size)
 {
 	uint64_t tag, length;
 	size_t head = decode_varint(reader, 0, TAG_MAX, &tag);
@@ -566,13 +572,13 @@ static int unpack_string(struct reader *reader, size_t size)
 	if ((tag & 7) != WIRE_LENGTH)
 		return report_no_message(reader);
 	head += decode_varint(reader, head, TAG_MAX, &length);
-	return add_string(reader, reader->bytes + reader->start + head, size - head);
+	return pprof_add_string(reader, reader->bytes + reader->start + head, size - head);
 }
 
 /* Reads a whole field of `size` bytes. */
-static int read_field(struct reader *reader, uint32_t field, size_t size)
+static int read_field(struct pprof_reader *reader, uint32_t field, size_t size)
 {
-	int err = fill(reader, size);
+	int err = pprof_reader_fill(reader, size);
 
 	if (err)
 		return err;
@@ -591,13 +597,13 @@ static int read_field(struct reader *reader, uint32_t field, size_t size)
 }
 
 /* Adds the fields of a FIELD_SET(), and skips the others. */
-static int read_fields(struct reader *reader, uint32_t wanted)
+static int read_fields(struct pprof_reader *reader, uint32_t wanted)
 {
 	gzip_rewind(reader->gzip);
 	reader->start = 0;
 	reader->end = 0;
 	for (;;) {
-		int err = fill(reader, TAG_MAX + VARINT_MAX);
+		int err = pprof_reader_fill(reader, TAG_MAX + VARINT_MAX);
 		uint64_t field;
 		size_t size;
 
@@ -609,13 +615,13 @@ static int read_fields(struct reader *reader, uint32_t wanted)
 		if (field < FIELD_COUNT && (wanted & FIELD_SET(field)))
 			err = read_field(reader, (uint32_t)field, size);
 		else
-			err = skip(reader, size);
+			err = pprof_reader_skip(reader, size);
 		if (err)
 			return err;
 	}
 }
 
-static int read_tables(struct reader *reader)
+static int pprof_read_tables(struct pprof_reader *reader)
 {
 	const uint32_t last =
 		FIELD_SET(FIELD_STRING) | FIELD_SET(FIELD_LOCATION) | FIELD_SET(FIELD_SAMPLE);
@@ -635,7 +641,7 @@ static int read_tables(struct reader *reader)
 }
 
 /* Says what another file is. `err` is what its reading as a profile has ended with. */
-static int report_foreign(struct reader *reader, int err)
+static int report_foreign(struct pprof_reader *reader, int err)
 {
 	const char *what, *remedy;
 	struct error *error = reader->error;
@@ -644,7 +650,7 @@ static int report_foreign(struct reader *reader, int err)
 	gzip_rewind(reader->gzip);
 	reader->start = reader->end = 0;
 	reader->error = &ignored;
-	if (!fill(reader, FOREIGN_HEAD_SIZE) &&
+	if (!pprof_reader_fill(reader, FOREIGN_HEAD_SIZE) &&
 	    foreign_format(reader->bytes, reader->end, &what, &remedy))
 		error_set(error, EBADMSG, "%s: not a pprof profile but %s: %s", reader->name, what,
 			  remedy);
@@ -654,7 +660,7 @@ static int report_foreign(struct reader *reader, int err)
 
 struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
 {
-	struct reader reader = {
+	struct pprof_reader reader = {
 		.name = name,
 		.error = error,
 		.mappings.what = "mapping",
@@ -669,7 +675,8 @@ struct profile *pprof_decode(const void *data, size_t size, const char *name, st
 	}
 	reader.profile = profile_new();
 	reader.gzip = gzip_reader_new(data, size, PPROF_SIZE_MAX, name);
-	err = reader.profile && reader.gzip ? read_tables(&reader) : report_no_memory(&reader);
+	err = reader.profile && reader.gzip ? pprof_read_tables(&reader)
+					    : report_no_memory(&reader);
 	if (err == -EBADMSG)
 		err = report_foreign(&reader, err);
 	gzip_reader_free(reader.gzip);
@@ -688,8 +695,8 @@ struct profile *pprof_decode(const void *data, size_t size, const char *name, st
 }
 
 /* Reads `fd` to its end into *bytes, which the caller frees, also after an error. */
-static int read_all(int fd, const char *path, unsigned char **bytes, size_t *size,
-		    struct error *error)
+static int pprof_read_all(int fd, const char *path, unsigned char **bytes, size_t *size,
+			  struct error *error)
 {
 	size_t capacity = 0;
 	ssize_t got;
@@ -723,7 +730,7 @@ struct profile *pprof_read(const char *path, struct error *error)
 		error_errno(error, errno, "%s", path);
 		return NULL;
 	}
-	if (!read_all(fd, path, &bytes, &size, error))
+	if (!pprof_read_all(fd, path, &bytes, &size, error))
 		profile = pprof_decode(bytes, size, path, error);
 	free(bytes);
 	if (!standard_input)

@@ -68,7 +68,7 @@ static void append_to_gzip(ProtobufCBuffer *buffer, size_t size, const uint8_t *
 	gzip_write(((struct encoder *)buffer)->gzip, data, size);
 }
 
-static void write_part(struct encoder *encoder, const Perftools__Profiles__Profile *part)
+static void encoder_write_part(struct encoder *encoder, const Perftools__Profiles__Profile *part)
 {
 	protobuf_c_message_pack_to_buffer(&part->base, &encoder->buffer);
 }
@@ -96,7 +96,7 @@ static void write_head(struct encoder *encoder)
 	part.drop_frames = profile->drop_frames;
 	part.keep_frames = profile->keep_frames;
 	part.doc_url = profile->doc_url;
-	write_part(encoder, &part);
+	encoder_write_part(encoder, &part);
 }
 
 static void write_comments(struct encoder *encoder)
@@ -108,7 +108,7 @@ static void write_comments(struct encoder *encoder)
 	part.n_comment = 1;
 	for (size_t i = 0; i < encoder->profile->comments.count; i++) {
 		comment = encoder->profile->comments.items[i];
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
@@ -139,7 +139,7 @@ static size_t set_labels(struct encoder *encoder, uint32_t label_set)
 	return count;
 }
 
-static void write_samples(struct encoder *encoder)
+static void encoder_write_samples(struct encoder *encoder)
 {
 	const struct profile *profile = encoder->profile;
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
@@ -159,11 +159,11 @@ static void write_samples(struct encoder *encoder)
 			encoder->values[i] = profile_values(profile, number)[i];
 		sample.n_location_id = set_locations(encoder, from->stack);
 		sample.n_label = set_labels(encoder, from->label_set);
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
-static void write_mappings(struct encoder *encoder)
+static void encoder_write_mappings(struct encoder *encoder)
 {
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
 	Perftools__Profiles__Mapping mapping = PERFTOOLS__PROFILES__MAPPING__INIT;
@@ -185,11 +185,11 @@ static void write_mappings(struct encoder *encoder)
 		mapping.has_filenames = detail->functions && detail->files;
 		mapping.has_line_numbers = detail->functions && detail->lines;
 		mapping.has_inline_frames = detail->functions && detail->inlined;
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
-static void write_locations(struct encoder *encoder)
+static void encoder_write_locations(struct encoder *encoder)
 {
 	const struct profile *profile = encoder->profile;
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
@@ -213,11 +213,11 @@ static void write_locations(struct encoder *encoder)
 			encoder->lines[j].line = lines[j].line;
 			encoder->lines[j].column = lines[j].column;
 		}
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
-static void write_functions(struct encoder *encoder)
+static void encoder_write_functions(struct encoder *encoder)
 {
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
 	Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
@@ -233,7 +233,7 @@ static void write_functions(struct encoder *encoder)
 		function.system_name = from->system_name;
 		function.filename = from->file;
 		function.start_line = from->start_line;
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
@@ -244,7 +244,7 @@ static void write_strings(struct encoder *encoder)
 	part.n_string_table = 1;
 	for (size_t i = 0; i < encoder->profile->strings.count; i++) {
 		part.string_table = &encoder->profile->strings.items[i];
-		write_part(encoder, &part);
+		encoder_write_part(encoder, &part);
 	}
 }
 
@@ -320,10 +320,10 @@ static int encode_profile(const struct profile *profile, struct atomic_file *fil
 	} else {
 		write_head(&encoder);
 		write_comments(&encoder);
-		write_samples(&encoder);
-		write_mappings(&encoder);
-		write_locations(&encoder);
-		write_functions(&encoder);
+		encoder_write_samples(&encoder);
+		encoder_write_mappings(&encoder);
+		encoder_write_locations(&encoder);
+		encoder_write_functions(&encoder);
 		write_strings(&encoder);
 		err = gzip_writer_finish(encoder.gzip);
 	}
@@ -331,8 +331,8 @@ static int encode_profile(const struct profile *profile, struct atomic_file *fil
 	return err;
 }
 
-static int write_file(const struct profile *profile, const char *path, enum gzip_effort effort,
-		      uint64_t *size, struct error *error)
+static int pprof_write_file(const struct profile *profile, const char *path,
+			    enum gzip_effort effort, uint64_t *size, struct error *error)
 {
 	struct atomic_file file;
 	int err;
@@ -356,13 +356,13 @@ static int write_file(const struct profile *profile, const char *path, enum gzip
 int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 		struct error *error)
 {
-	return write_file(profile, path, GZIP_DEFAULT, size, error);
+	return pprof_write_file(profile, path, GZIP_DEFAULT, size, error);
 }
 
 int pprof_write_fast(const struct profile *profile, const char *path, uint64_t *size,
 		     struct error *error)
 {
-	return write_file(profile, path, GZIP_FAST, size, error);
+	return pprof_write_file(profile, path, GZIP_FAST, size, error);
 }
 
 static int write_fd(const struct profile *profile, int fd, const char *name,

@@ -196,13 +196,13 @@ void profile_swap(struct profile *a, struct profile *b)
 
 void profile_add_type(struct profile *profile, const char *type, const char *unit)
 {
-	const struct profile_value_type new = {
+	const struct profile_value_type added = {
 		.type = profile_string(profile, type),
 		.unit = profile_string(profile, unit),
 	};
 
 	if (RESERVE(profile, types, 1))
-		profile->types.items[profile->types.count++] = new;
+		profile->types.items[profile->types.count++] = added;
 }
 
 void profile_set_recorded_types(struct profile *profile)

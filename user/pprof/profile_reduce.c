@@ -23,7 +23,7 @@ enum level {
 	KEEP_NOTHING,
 };
 
-static int compare_ranks(const void *left, const void *right)
+static int reduce_compare_ranks(const void *left, const void *right)
 {
 	const struct rank *a = left, *b = right;
 
@@ -45,11 +45,11 @@ static struct rank *rank_samples(const struct profile *profile)
 	for (size_t i = 0; ranks && i < profile->samples.count; i++)
 		ranks[i] = (struct rank){profile_values(profile, i)[type], i};
 	if (ranks)
-		qsort(ranks, profile->samples.count, sizeof(*ranks), compare_ranks);
+		qsort(ranks, profile->samples.count, sizeof(*ranks), reduce_compare_ranks);
 	return ranks;
 }
 
-static uint32_t merged_location(struct profile *into)
+static uint32_t reduce_merged_location(struct profile *into)
 {
 	const uint32_t name = profile_string(into, REDUCED_NAME);
 	const struct profile_function function = {.name = name, .system_name = name};
@@ -93,14 +93,14 @@ static void add_merged(struct profile_translation *translation, size_t sample, e
 		for (uint32_t i = 0; i < count; i++)
 			room[i] = profile_translate_label(translation, labels[i]);
 	}
-	stack[depth++] = merged_location(translation->into);
+	stack[depth++] = reduce_merged_location(translation->into);
 	profile_add(translation->into, profile_stack(translation->into, stack, depth),
 		    profile_label_set(translation->into, room, count),
 		    profile_values(from, sample));
 }
 
-static int fill(struct profile *into, const struct profile *from, const struct rank *ranks,
-		size_t whole, enum level level)
+static int reduce_fill(struct profile *into, const struct profile *from, const struct rank *ranks,
+		       size_t whole, enum level level)
 {
 	uint32_t *room = calloc(profile_longest_sequence(from), sizeof(*room));
 	struct profile_translation translation;
@@ -138,7 +138,7 @@ int profile_reduce(const struct profile *profile, size_t max, struct profile **i
 		return -ENOMEM;
 	for (enum level level = KEEP_LEAF; level <= KEEP_NOTHING; level++) {
 		*into = profile_new();
-		err = *into ? fill(*into, profile, ranks, WHOLE(max), level) : -ENOMEM;
+		err = *into ? reduce_fill(*into, profile, ranks, WHOLE(max), level) : -ENOMEM;
 		if (err || (*into)->samples.count <= max)
 			break;
 		profile_free(*into);

@@ -10,7 +10,7 @@
 #include "pprof/profile_merge.h"
 #include "pprof/service.h"
 
-static bool is_below(const char *path, const char *group)
+static bool cgroup_is_below(const char *path, const char *group)
 {
 	size_t length = strlen(group);
 
@@ -27,7 +27,7 @@ static bool matches_label(const struct profile *profile, const struct profile_la
 	if (kind == LABEL_CONTAINER)
 		return selection->container && !strcmp(text, selection->container);
 	if (kind == LABEL_CGROUP)
-		return selection->cgroup && is_below(text, selection->cgroup);
+		return selection->cgroup && cgroup_is_below(text, selection->cgroup);
 	return kind == LABEL_PID && selection->pid && label->number == selection->pid;
 }
 
@@ -79,8 +79,8 @@ static uint32_t strip_location(struct profile_translation *translation, uint32_t
 	return profile_location(into, mapping_number, location->address, NULL, 0);
 }
 
-static void add_sample(struct profile_translation *translation, size_t sample,
-		       const struct profile_selection *selection, uint32_t *room)
+static void select_add_sample(struct profile_translation *translation, size_t sample,
+			      const struct profile_selection *selection, uint32_t *room)
 {
 	const struct profile *from = translation->from;
 	const struct profile_sample *found = &from->samples.items[sample];
@@ -117,7 +117,7 @@ int profile_select(struct profile *into, const struct profile *from,
 		err = -EINVAL;
 	for (size_t i = 0; i < from->samples.count && !err; i++) {
 		if (is_selected(from, i, selection))
-			add_sample(&translation, i, selection, room);
+			select_add_sample(&translation, i, selection, room);
 	}
 	profile_translation_clear(&translation);
 	free(room);

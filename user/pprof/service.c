@@ -61,7 +61,7 @@ const char *service_of(const struct profile *profile, size_t sample)
 	return comm ? comm : SERVICE_UNKNOWN;
 }
 
-static struct service *find_service(struct services *services, const char *name)
+static struct service *services_find(struct services *services, const char *name)
 {
 	uint32_t index;
 
@@ -78,7 +78,7 @@ static struct service *find_service(struct services *services, const char *name)
 }
 
 /* A sum that would overflow stays at the maximum: the files may be damaged. */
-static void add_to(int64_t *sum, int64_t value)
+static void services_add_saturated(int64_t *sum, int64_t value)
 {
 	if (__builtin_add_overflow(*sum, value, sum))
 		*sum = INT64_MAX;
@@ -86,12 +86,12 @@ static void add_to(int64_t *sum, int64_t value)
 
 int services_add_sum(struct services *services, const char *name, int64_t samples, int64_t cpu_ns)
 {
-	struct service *service = find_service(services, name);
+	struct service *service = services_find(services, name);
 
 	if (!service)
 		return -ENOMEM;
-	add_to(&service->samples, samples);
-	add_to(&service->cpu_ns, cpu_ns);
+	services_add_saturated(&service->samples, samples);
+	services_add_saturated(&service->cpu_ns, cpu_ns);
 	return 0;
 }
 
@@ -110,7 +110,7 @@ int services_add(struct services *services, const struct profile *profile)
 	return err;
 }
 
-static int compare_services(const void *left, const void *right)
+static int services_compare(const void *left, const void *right)
 {
 	const struct service *a = left, *b = right;
 
@@ -122,7 +122,7 @@ static int compare_services(const void *left, const void *right)
 void services_sort(struct services *services)
 {
 	if (services->count)
-		qsort(services->items, services->count, sizeof(*services->items), compare_services);
+		qsort(services->items, services->count, sizeof(*services->items), services_compare);
 }
 
 /*
@@ -145,7 +145,7 @@ static const char *user_service(const char *name, char user[USER_SERVICE_SIZE])
 }
 
 /* Returns the number of a string of the division, or STRING_NONE without memory. */
-static uint32_t add_name(struct service_division *division, const char *name)
+static uint32_t services_add_name(struct service_division *division, const char *name)
 {
 	return string_table_add(&division->strings, name, strlen(name));
 }
@@ -157,7 +157,8 @@ static int count_user_services(struct service_division *division, const struct s
 	char user[USER_SERVICE_SIZE];
 
 	for (size_t i = 0; i < all->count; i++) {
-		uint32_t number = add_name(division, user_service(all->items[i].name, user));
+		uint32_t number =
+			services_add_name(division, user_service(all->items[i].name, user));
 
 		if (number == STRING_NONE)
 			return -ENOMEM;
@@ -179,7 +180,7 @@ static int join_users(struct service_division *division, const struct services *
 			string_table_find(&division->strings, user_service(service->name, user));
 
 		if (!*user || counts[number] <= USER_SERVICES_MAX)
-			number = add_name(division, service->name);
+			number = services_add_name(division, service->name);
 		if (number == STRING_NONE)
 			return -ENOMEM;
 		joined[i] = number;
@@ -207,8 +208,8 @@ static void join_smallest(struct service_division *division, size_t max)
 			services->items[kept++] = service;
 			continue;
 		}
-		add_to(&others.samples, service.samples);
-		add_to(&others.cpu_ns, service.cpu_ns);
+		services_add_saturated(&others.samples, service.samples);
+		services_add_saturated(&others.cpu_ns, service.cpu_ns);
 	}
 	services->items[kept] = others;
 	services->count = kept + 1;

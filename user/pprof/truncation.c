@@ -66,7 +66,7 @@ void truncation_label(enum truncation cause, const char *path, char text[TRUNCAT
 	utf8_sanitize(text);
 }
 
-static bool has_name(enum truncation cause, const char *text)
+static bool truncation_has_name(enum truncation cause, const char *text)
 {
 	size_t length = strlen(names[cause]);
 
@@ -79,7 +79,7 @@ enum truncation truncation_by_name(const char *name)
 {
 	enum truncation cause = 0;
 
-	while (cause < TRUNCATED_COUNT && !has_name(cause, name))
+	while (cause < TRUNCATED_COUNT && !truncation_has_name(cause, name))
 		cause++;
 	return cause;
 }

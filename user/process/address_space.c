@@ -66,7 +66,7 @@ struct process {
 };
 
 /* An entry of the table: `space`, or NULL and the next unused entry. */
-struct slot {
+struct space_slot {
 	struct address_space *space;
 	uint32_t next_unused; /* NO_SLOT: none */
 };
@@ -75,7 +75,7 @@ struct address_spaces {
 	char *root;
 	struct mapped_files *files;
 	struct perf_map_watcher *perf_maps; /* NULL: none is needed */
-	struct slot *slots; /* by index */
+	struct space_slot *slots; /* by index */
 	size_t slot_count, slot_capacity;
 	uint32_t unused; /* the first unused slot, or NO_SLOT */
 	struct hash by_id; /* indices of `slots` */
@@ -151,7 +151,7 @@ void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same)
 
 /* The table */
 
-struct key {
+struct space_key {
 	uint64_t id;
 	uint32_t pid; /* where id is 0 */
 };
@@ -160,13 +160,13 @@ static bool is_space_of(const void *context, uint32_t index, const void *key)
 {
 	const struct address_space *space =
 		((const struct address_spaces *)context)->slots[index].space;
-	const struct key *wanted = key;
+	const struct space_key *wanted = key;
 
 	return space->id == wanted->id && (wanted->id || space->pid == wanted->pid);
 }
 
 /* Returns the index of an unused slot, which stays unused; NO_SLOT: out of memory. */
-static uint32_t reserve_slot(struct address_spaces *spaces)
+static uint32_t address_spaces_reserve(struct address_spaces *spaces)
 {
 	if (spaces->unused != NO_SLOT)
 		return spaces->unused;
@@ -175,19 +175,19 @@ static uint32_t reserve_slot(struct address_spaces *spaces)
 			  sizeof(*spaces->slots)))
 		return NO_SLOT;
 	spaces->unused = (uint32_t)spaces->slot_count++;
-	spaces->slots[spaces->unused] = (struct slot){NULL, NO_SLOT};
+	spaces->slots[spaces->unused] = (struct space_slot){NULL, NO_SLOT};
 	return spaces->unused;
 }
 
-static struct address_space *add_space(struct address_spaces *spaces, const struct key *key,
-				       uint32_t hash)
+static struct address_space *address_spaces_insert(struct address_spaces *spaces,
+						   const struct space_key *key, uint32_t hash)
 {
 	struct address_space *space = calloc(1, sizeof(*space));
 	uint32_t index;
 
 	if (!space)
 		return NULL;
-	index = reserve_slot(spaces);
+	index = address_spaces_reserve(spaces);
 	if (index == NO_SLOT ||
 	    array_reserve(&spaces->list, &spaces->capacity, spaces->count, 1,
 			  sizeof(struct address_space *)) ||
@@ -206,18 +206,19 @@ static struct address_space *add_space(struct address_spaces *spaces, const stru
 	return space;
 }
 
-static uint32_t key_hash(const struct key *key)
+static uint32_t key_hash(const struct space_key *key)
 {
 	return hash_number(HASH_START, key->id ? key->id : (uint64_t)key->pid << 32);
 }
 
 struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid)
 {
-	const struct key key = {id, pid};
+	const struct space_key key = {id, pid};
 	uint32_t hash = key_hash(&key);
 	uint32_t index = hash_find(&spaces->by_id, hash, is_space_of, spaces, &key);
 
-	return index == HASH_NONE ? add_space(spaces, &key, hash) : spaces->slots[index].space;
+	return index == HASH_NONE ? address_spaces_insert(spaces, &key, hash)
+				  : spaces->slots[index].space;
 }
 
 /* The address space of a process that was announced last */
@@ -264,14 +265,14 @@ static bool is_replaced(const struct address_spaces *spaces, const struct addres
 }
 
 /* Frees an address space. It stays in the list, from which the caller removes it. */
-static void forget_space(struct address_spaces *spaces, struct address_space *space)
+static void address_spaces_forget(struct address_spaces *spaces, struct address_space *space)
 {
-	const struct key key = {space->id, space->pid};
+	const struct space_key key = {space->id, space->pid};
 
 	hash_remove(&spaces->by_id, key_hash(&key), space->index);
 	if (latest_index(spaces, space->pid) == space->index)
 		hash_remove(&spaces->by_pid, pid_hash(space->pid), space->index);
-	spaces->slots[space->index] = (struct slot){NULL, spaces->unused};
+	spaces->slots[space->index] = (struct space_slot){NULL, spaces->unused};
 	spaces->unused = space->index;
 	if (space->perf_map != UINT32_MAX)
 		perf_map_watcher_retire(spaces->perf_maps, space->perf_map);
@@ -414,7 +415,8 @@ static const struct mapping *find_in_view(const struct mapping_view *view, uint6
 		       : NULL;
 }
 
-static const struct mapping *find_mapping(const struct lookup *lookup, uint64_t address)
+static const struct mapping *address_space_find_mapping(const struct lookup *lookup,
+							uint64_t address)
 {
 	if (lookup->view)
 		return find_in_view(lookup->view, address);
@@ -428,7 +430,7 @@ static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, ui
 	size_t i = 0;
 
 	while (i < count) {
-		const struct mapping *mapping = find_mapping(lookup, addresses[i]);
+		const struct mapping *mapping = address_space_find_mapping(lookup, addresses[i]);
 
 		if (!mapping) {
 			bool vsyscall =
@@ -588,8 +590,8 @@ static const struct process *read_process(struct address_spaces *spaces, uint32_
 }
 
 /* Returns whether the process has ended, or another process has its id now. */
-static bool has_ended(struct address_spaces *spaces, const struct address_space *space,
-		      uint64_t now)
+static bool address_space_has_ended(struct address_spaces *spaces,
+				    const struct address_space *space, uint64_t now)
 {
 	uint64_t clock_tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
 	uint64_t start = space->start_time + (uint64_t)clock_offset_ns(CLOCK_BOOTTIME);
@@ -602,13 +604,14 @@ static bool has_ended(struct address_spaces *spaces, const struct address_space 
  * Backs off exponentially: noticing the end of a process late only costs memory. Returns whether
  * the process was found alive.
  */
-static bool check_space(struct address_spaces *spaces, struct address_space *space, uint64_t now)
+static bool address_space_check(struct address_spaces *spaces, struct address_space *space,
+				uint64_t now)
 {
 	if (space->checks_to_skip) {
 		space->checks_to_skip--;
 		return false;
 	}
-	if (has_ended(spaces, space, now)) {
+	if (address_space_has_ended(spaces, space, now)) {
 		space->ended = now;
 		return false;
 	}
@@ -643,7 +646,7 @@ static void check_spaces(struct address_spaces *spaces, uint64_t now)
 		else if (is_replaced(spaces, space))
 			space->ended = now;
 		else if (spaces->same_pid_ns)
-			alive += check_space(spaces, space, now);
+			alive += address_space_check(spaces, space, now);
 		if (!space->ended && space->perf_map != UINT32_MAX)
 			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
 	}
@@ -684,7 +687,7 @@ static bool try_forget(struct address_spaces *spaces, struct address_space *spac
 		*err = spaces->forget(space, spaces->forget_arg);
 	if (*err)
 		return false;
-	forget_space(spaces, space);
+	address_spaces_forget(spaces, space);
 	return true;
 }
 

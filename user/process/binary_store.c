@@ -96,8 +96,9 @@ static int make_parents(const struct binary_store *store, char *path, struct err
 	return err;
 }
 
-static int make_path(const struct binary_store *store, const char *build_id,
-		     const struct file_owner *owner, char path[PATH_MAX], struct error *error)
+static int binary_store_path(const struct binary_store *store, const char *build_id,
+			     const struct file_owner *owner, char path[PATH_MAX],
+			     struct error *error)
 {
 	char place[64] = "";
 	int length;
@@ -136,7 +137,8 @@ static int charge_locked(struct binary_store *store, uint32_t uid, uint64_t byte
 }
 
 /* Gives back what was charged for a file that was not added. */
-static void refund(struct binary_store *store, const struct file_owner *owner, uint64_t bytes)
+static void binary_store_refund(struct binary_store *store, const struct file_owner *owner,
+				uint64_t bytes)
 {
 	pthread_mutex_lock(&store->lock);
 	for (size_t i = 0; i < store->owner_count && !owner->is_trusted; i++) {
@@ -146,8 +148,8 @@ static void refund(struct binary_store *store, const struct file_owner *owner, u
 	pthread_mutex_unlock(&store->lock);
 }
 
-static int charge(struct binary_store *store, const struct file_owner *owner, uint64_t bytes,
-		  const char *path, struct error *error)
+static int binary_store_charge(struct binary_store *store, const struct file_owner *owner,
+			       uint64_t bytes, const char *path, struct error *error)
 {
 	int err;
 
@@ -176,12 +178,12 @@ static int copy_file(struct binary_store *store, const char *path, int fd,
 		return error_set(error, EFBIG, "%s: more than %u GiB", path,
 				 (unsigned int)(BINARY_STORE_BYTES_MAX >> 30));
 	charged = (uint64_t)st.st_blocks * BLOCK_BYTES;
-	err = charge(store, owner, charged, path, error);
+	err = binary_store_charge(store, owner, charged, path, error);
 	if (err)
 		return err;
 	err = atomic_file_create(&file, path, error);
 	if (err) {
-		refund(store, owner, charged);
+		binary_store_refund(store, owner, charged);
 		return err;
 	}
 	err = sparse_copy(file.fd, fd, st.st_size, progress);
@@ -190,7 +192,7 @@ static int copy_file(struct binary_store *store, const char *path, int fd,
 	/* Its owner may have filled holes meanwhile. */
 	copied = __atomic_load_n(progress, __ATOMIC_RELAXED) - begin;
 	if (!err && copied > charged) {
-		err = charge(store, owner, copied - charged, path, error);
+		err = binary_store_charge(store, owner, copied - charged, path, error);
 		charged = err ? charged : copied;
 	}
 	if (err)
@@ -198,7 +200,7 @@ static int copy_file(struct binary_store *store, const char *path, int fd,
 	else
 		err = atomic_file_commit(&file, error);
 	if (err)
-		refund(store, owner, charged);
+		binary_store_refund(store, owner, charged);
 	return err;
 }
 
@@ -210,7 +212,7 @@ int binary_store_add(struct binary_store *store, const char *build_id, int fd,
 
 	if (!build_id_valid(build_id))
 		return error_set(error, EINVAL, "'%s' is no build ID", build_id);
-	err = make_path(store, build_id, owner, path, error);
+	err = binary_store_path(store, build_id, owner, path, error);
 	if (err)
 		return err;
 	return access(path, F_OK) ? copy_file(store, path, fd, owner, progress, error) : 0;

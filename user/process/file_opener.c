@@ -106,7 +106,7 @@ struct file_opener *file_opener_new(const struct file_opener_config *config)
 	return opener;
 }
 
-static void destroy(struct file_opener *opener)
+static void file_opener_destroy(struct file_opener *opener)
 {
 	binary_store_free(opener->config.store);
 	pthread_cond_destroy(&opener->changed);
@@ -206,7 +206,7 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 }
 
 /* Reads the build ID from the file, in a worker. */
-static int read_build_id(const struct file_opener *opener, struct file_job *job)
+static int file_opener_read_build_id(const struct file_opener *opener, struct file_job *job)
 {
 	struct elf_headers *headers = calloc(1, sizeof(*headers));
 	int err = -ENOMEM;
@@ -226,7 +226,7 @@ static int read_build_id(const struct file_opener *opener, struct file_job *job)
 
 static int run_save(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
 {
-	int err = job->build_id ? 0 : read_build_id(opener, job);
+	int err = job->build_id ? 0 : file_opener_read_build_id(opener, job);
 
 	return err ? err
 		   : binary_store_add(opener->config.store, job->build_id, job->fd, &job->owner,
@@ -294,10 +294,10 @@ static void end_stuck(struct runner *runner)
 	file_job_free(runner->job);
 	free(runner);
 	if (is_last)
-		destroy(opener);
+		file_opener_destroy(opener);
 }
 
-static void *run(void *arg)
+static void *file_opener_run(void *arg)
 {
 	const struct sched_param no_priority = {0};
 	struct runner *runner = arg;
@@ -333,7 +333,7 @@ static int start_runner(struct file_opener *opener)
 		return -ENOMEM;
 	runner->opener = opener;
 	/* Without a thread now, file_opener_watch() tries again. */
-	if (pthread_create(&runner->thread, NULL, run, runner)) {
+	if (pthread_create(&runner->thread, NULL, file_opener_run, runner)) {
 		free(runner);
 		return 0;
 	}
@@ -371,7 +371,7 @@ static void fail_queue(struct file_opener *opener, const char *why)
 }
 
 /* Adds a job to the queue, before jobs of devices on which a file hangs. */
-static void enqueue(struct file_opener *opener, struct file_job *job)
+static void file_opener_enqueue(struct file_opener *opener, struct file_job *job)
 {
 	struct file_job **at = &opener->queue;
 	bool hangs = opener->stuck_count && stuck_on(opener, job->identity.device);
@@ -402,7 +402,7 @@ static void defer_device(struct file_opener *opener, uint64_t device)
 		    stuck_on(opener, device) >= FILE_OPENER_STUCK_MAX_PER_DEVICE)
 			fail_job(opener, job, "other files of its file system have hung");
 		else
-			enqueue(opener, job);
+			file_opener_enqueue(opener, job);
 	}
 }
 
@@ -427,7 +427,7 @@ static bool is_stuck(const struct file_opener *opener, struct runner *runner)
 }
 
 /* Gives the current job up. With the lock. */
-static void give_up(struct file_opener *opener)
+static void file_opener_give_up(struct file_opener *opener)
 {
 	struct runner *runner = opener->runner;
 	struct file_job *substitute;
@@ -451,7 +451,7 @@ static void give_up(struct file_opener *opener)
 static void watch_job(struct file_opener *opener)
 {
 	if (opener->runner && opener->runner->job && is_stuck(opener, opener->runner))
-		give_up(opener);
+		file_opener_give_up(opener);
 }
 
 void file_opener_watch(struct file_opener *opener)
@@ -480,7 +480,7 @@ int file_opener_add(struct file_opener *opener, struct file_job *job)
 		 stuck_on(opener, job->identity.device) >= FILE_OPENER_STUCK_MAX_PER_DEVICE)
 		fail_job(opener, job, "other files of its file system have hung");
 	else
-		enqueue(opener, job);
+		file_opener_enqueue(opener, job);
 	pthread_cond_broadcast(&opener->changed);
 	pthread_mutex_unlock(&opener->lock);
 	return err;
@@ -528,7 +528,7 @@ void file_opener_finish(struct file_opener *opener)
 		if (now_ns(CLOCK_MONOTONIC) >= end) {
 			fail_queue(opener, "the other files took too long");
 			if (opener->runner->job)
-				give_up(opener);
+				file_opener_give_up(opener);
 			break;
 		}
 		if (!opener->runner->job)
@@ -561,5 +561,5 @@ void file_opener_free(struct file_opener *opener)
 	is_last = !opener->stuck_count;
 	pthread_mutex_unlock(&opener->lock);
 	if (is_last)
-		destroy(opener);
+		file_opener_destroy(opener);
 }

@@ -41,7 +41,8 @@ bool is_identical_file(const struct file_identity *identity, int fd)
 	       (uint32_t)generation == identity->generation;
 }
 
-__attribute__((format(printf, 2, 3))) static int open_path(int flags, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int find_mapped_file_open(int flags,
+								       const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -74,12 +75,12 @@ int find_mapped_file(const char *root, const struct file_place *place, unsigned 
 	int fd = -ENOENT;
 
 	if (number == 0 && place->pid)
-		fd = open_path(0, "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, root,
-			       place->pid, place->start, place->end);
+		fd = find_mapped_file_open(0, "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
+					   root, place->pid, place->start, place->end);
 	else if (number == 1 && place->pid && *place->path == '/')
 		fd = open_path_in_process(root, place);
 	else if (number == 2 && *place->path == '/')
-		fd = open_path(O_NOFOLLOW, "%s%s", root, place->path);
+		fd = find_mapped_file_open(O_NOFOLLOW, "%s%s", root, place->path);
 	return fd == -ENOENT ? -ESTALE : fd;
 }
 
@@ -94,7 +95,7 @@ struct find_call {
 	int fd;
 };
 
-static void find(void *arg)
+static void find_mapped_file_try(void *arg)
 {
 	struct find_call *call = arg;
 	int fd = find_mapped_file(call->root, &call->place, call->number);
@@ -141,7 +142,7 @@ int find_mapped_file_timed(const char *root, const struct file_place *place, uns
 		call->must_be_identical = identity;
 		if (identity)
 			call->identity = *identity;
-		fd = timed_call(find, drop_find, call, FIND_TIMEOUT_NS);
+		fd = timed_call(find_mapped_file_try, drop_find, call, FIND_TIMEOUT_NS);
 		if (fd == -ETIMEDOUT)
 			return fd;
 		if (!fd)

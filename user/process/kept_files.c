@@ -22,7 +22,7 @@ static int compare_owners(const void *a, const void *b)
 	return (x->owner > y->owner) - (x->owner < y->owner);
 }
 
-static int compare_ranks(const void *a, const void *b)
+static int kept_files_compare_ranks(const void *a, const void *b)
 {
 	const struct kept_file *x = a, *y = b;
 
@@ -38,7 +38,7 @@ void kept_files_sort(struct kept_file *files, size_t count)
 	for (size_t i = 0; i < count; i++)
 		files[i].rank =
 			i && !compare_owners(&files[i - 1], &files[i]) ? files[i - 1].rank + 1 : 0;
-	qsort(files, count, sizeof(*files), compare_ranks);
+	qsort(files, count, sizeof(*files), kept_files_compare_ranks);
 }
 
 size_t kept_files_max(size_t max)

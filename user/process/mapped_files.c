@@ -180,7 +180,7 @@ static void close_kept(struct mapped_files *files, struct file_entry *entry)
 	entry->is_copy = false;
 }
 
-static void keep(struct mapped_files *files, struct file_entry *entry, int fd)
+static void mapped_files_keep(struct mapped_files *files, struct file_entry *entry, int fd)
 {
 	close_kept(files, entry);
 	entry->fd = fd;
@@ -307,7 +307,7 @@ size_t mapped_files_bytes(const struct mapped_files *files)
 	       files->identities.capacity * HASH_SLOT_SIZE + file_ids_bytes(&files->ids);
 }
 
-static struct file_entry *add_entry(struct mapped_files *files)
+static struct file_entry *mapped_files_add_entry(struct mapped_files *files)
 {
 	struct file_entry *entry = calloc(1, sizeof(*entry));
 	uint32_t index = entry ? new_index(files) : UINT32_MAX;
@@ -356,8 +356,8 @@ static struct file_entry *find_identical(struct mapped_files *files, const struc
 }
 
 /* Sets the identity of an entry, with path and build ID, from `key`. */
-static int announce(struct mapped_files *files, struct file_entry *entry,
-		    const struct file_entry *key)
+static int mapped_files_announce(struct mapped_files *files, struct file_entry *entry,
+				 const struct file_entry *key)
 {
 	uint32_t hash = identity_hash(key);
 	int err = set_text(files, entry, key->file.path, key->file.build_id);
@@ -389,7 +389,7 @@ static void forget_entry(struct mapped_files *files, struct file_entry *entry)
 
 /* The kernel's ids */
 
-static int add_id(struct mapped_files *files, uint64_t id, struct file_entry *entry)
+static int mapped_files_add_id(struct mapped_files *files, uint64_t id, struct file_entry *entry)
 {
 	int err = file_ids_add(&files->ids, id, entry->file.index);
 
@@ -398,7 +398,7 @@ static int add_id(struct mapped_files *files, uint64_t id, struct file_entry *en
 }
 
 /* Returns NULL if the id is unknown. */
-static struct file_entry *find_id(const struct mapped_files *files, uint64_t id)
+static struct file_entry *mapped_files_find_id(const struct mapped_files *files, uint64_t id)
 {
 	uint32_t index = file_ids_find(&files->ids, id);
 
@@ -450,7 +450,7 @@ static struct file_job *open_job(const struct file_entry *entry, enum file_job_k
 	return job;
 }
 
-static int request(struct mapped_files *files, struct file_entry *entry)
+static int mapped_files_request(struct mapped_files *files, struct file_entry *entry)
 {
 	struct file_job *job;
 	int err;
@@ -474,7 +474,7 @@ static int request(struct mapped_files *files, struct file_entry *entry)
 
 int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *record)
 {
-	struct file_entry *known = find_id(files, record->file);
+	struct file_entry *known = mapped_files_find_id(files, record->file);
 	bool has_id = record->build_id_size && record->build_id_size <= BUILD_ID_BYTES_MAX;
 	char build_id[BUILD_ID_SIZE] = "";
 	const struct file_entry key = {
@@ -496,11 +496,11 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 	/* A mapping record of it may have come first: then it has an entry already. */
 	entry = known ? known : find_identical(files, &key);
 	if (!entry)
-		entry = add_entry(files);
-	if (!entry || (!known && add_id(files, record->file, entry)))
+		entry = mapped_files_add_entry(files);
+	if (!entry || (!known && mapped_files_add_id(files, record->file, entry)))
 		return -ENOMEM;
 	if (!entry->announced)
-		err = announce(files, entry, &key);
+		err = mapped_files_announce(files, entry, &key);
 	if (err)
 		return err;
 	entry->unmarked_sweeps = 0;
@@ -516,7 +516,7 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 		err = files->table_hooks.missing(&entry->file, files->table_hooks.arg);
 		release_if_opened(files, entry);
 	}
-	return !err && entry->requested_early ? request(files, entry) : err;
+	return !err && entry->requested_early ? mapped_files_request(files, entry) : err;
 }
 
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
@@ -531,8 +531,8 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
 	key.identity = link.identity;
 	entry = find_identical(files, &key);
 	if (!entry) {
-		entry = add_entry(files);
-		if (entry && announce(files, entry, &key)) {
+		entry = mapped_files_add_entry(files);
+		if (entry && mapped_files_announce(files, entry, &key)) {
 			forget_entry(files, entry);
 			entry = NULL;
 		}
@@ -545,12 +545,12 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
 
 struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id)
 {
-	struct file_entry *known = find_id(files, id);
-	struct file_entry *entry = known ? known : add_entry(files);
+	struct file_entry *known = mapped_files_find_id(files, id);
+	struct file_entry *entry = known ? known : mapped_files_add_entry(files);
 
 	if (!entry)
 		return NULL;
-	if (!known && add_id(files, id, entry)) {
+	if (!known && mapped_files_add_id(files, id, entry)) {
 		forget_entry(files, entry);
 		return NULL;
 	}
@@ -560,7 +560,7 @@ struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id)
 }
 
 /* Returns an fd with a copy of the vdso, or -1. */
-static int copy_vdso(const ElfW(Ehdr) * header)
+static int mapped_files_copy_vdso(const ElfW(Ehdr) * header)
 {
 	/* The section headers are at the end of the image. */
 	size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
@@ -601,8 +601,8 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64)
 		return NULL;
 	read_vdso_build_id(header, build_id);
-	fd = copy_vdso(header);
-	vdso = fd >= 0 ? add_entry(files) : NULL;
+	fd = mapped_files_copy_vdso(header);
+	vdso = fd >= 0 ? mapped_files_add_entry(files) : NULL;
 	if (!vdso || set_text(files, vdso, VDSO, build_id)) {
 		if (vdso)
 			forget_entry(files, vdso);
@@ -610,7 +610,7 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 			close(fd);
 		return NULL;
 	}
-	keep(files, vdso, fd);
+	mapped_files_keep(files, vdso, fd);
 	vdso->state = FILE_OPENED;
 	vdso->holds = 1;
 	vdso->stays = true;
@@ -858,7 +858,8 @@ static void bound_kept(struct mapped_files *files)
 
 /* Results of the threads */
 
-static void set_problem(struct mapped_files *files, struct file_entry *entry, const char *text)
+static void mapped_files_set_problem(struct mapped_files *files, struct file_entry *entry,
+				     const char *text)
 {
 	char *problem = strdup(text);
 
@@ -921,7 +922,7 @@ static int request_save(struct mapped_files *files, const struct file_entry *ent
 }
 
 /* Saves a file that is open, once. */
-static void save(struct mapped_files *files, struct file_entry *entry)
+static void mapped_files_save_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	struct error problem;
 	int err;
@@ -943,14 +944,14 @@ static void save(struct mapped_files *files, struct file_entry *entry)
 int mapped_file_hold(struct mapped_files *files, struct mapped_file *file)
 {
 	struct file_entry *entry = file_entry(file);
-	int err = request(files, entry);
+	int err = mapped_files_request(files, entry);
 
 	if (err)
 		return err;
 	entry->holds++;
 	/* The other files are saved when they were opened. */
 	if (entry == files->vdso)
-		save(files, entry);
+		mapped_files_save_entry(files, entry);
 	return 0;
 }
 
@@ -959,16 +960,16 @@ static void finish_open(struct mapped_files *files, struct file_entry *entry, st
 	entry->state = job->err == -ETIMEDOUT ? FILE_HUNG : FILE_OPENED;
 	release_kernel_file(files, entry);
 	if (job->err) {
-		set_problem(files, entry, job->problem.text);
+		mapped_files_set_problem(files, entry, job->problem.text);
 		return;
 	}
 	entry->owner = job->owner.uid;
 	entry->is_untrusted = !job->owner.is_trusted;
 	clear_problem(entry);
-	keep(files, entry, job->fd);
+	mapped_files_keep(files, entry, job->fd);
 	job->fd = -1;
 	files->counts.opened++;
-	save(files, entry);
+	mapped_files_save_entry(files, entry);
 	bound_kept(files);
 }
 
@@ -981,7 +982,7 @@ static void finish_copy(struct mapped_files *files, struct file_entry *entry, st
 		entry->stays = true;
 		return;
 	}
-	keep(files, entry, job->fd);
+	mapped_files_keep(files, entry, job->fd);
 	job->fd = -1;
 	entry->is_copy = true;
 }
@@ -999,7 +1000,7 @@ static void finish_open_for_table(struct file_entry *entry, struct file_job *job
 	job->fd = -1;
 }
 
-static void finish_job(struct mapped_files *files, struct file_job *job)
+static void mapped_files_finish_job(struct mapped_files *files, struct file_job *job)
 {
 	struct file_entry *entry = files->list[job->file];
 
@@ -1031,7 +1032,7 @@ static void collect_from(struct mapped_files *files, struct file_opener *opener)
 
 	for (; job; job = next) {
 		next = job->next;
-		finish_job(files, job);
+		mapped_files_finish_job(files, job);
 	}
 }
 
@@ -1090,7 +1091,7 @@ static void try_again(struct mapped_files *files, struct file_entry *entry)
 	entry->state = FILE_UNTOUCHED;
 	/* Without memory, the next stack with a frame in it requests it. */
 	if (entry->holds)
-		request(files, entry);
+		mapped_files_request(files, entry);
 }
 
 static void sweep_entry(struct mapped_files *files, struct file_entry *entry)

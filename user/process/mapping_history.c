@@ -14,7 +14,7 @@
 /* Segment of a range that is mapped, where it is unknown by which mapping. */
 #define SEGMENT_UNKNOWN UINT32_MAX
 
-struct entry {
+struct history_entry {
 	struct mapping mapping;
 	uint32_t since; /* first generation at which the mapping is known to exist */
 };
@@ -27,7 +27,7 @@ struct entry {
 struct map {
 	uint32_t *order; /* indices of `entries`, by address */
 	size_t count, order_capacity;
-	struct entry *entries;
+	struct history_entry *entries;
 	size_t used, capacity; /* of `entries` */
 	uint32_t free_list; /* 1 + index of the first unused entry, linked by `since`; 0: none */
 	uint64_t bytes_moved; /* of `order` */
@@ -74,7 +74,7 @@ struct mapping_history {
 
 /* Maps */
 
-static struct entry *map_at(const struct map *map, size_t index)
+static struct history_entry *map_at(const struct map *map, size_t index)
 {
 	return &map->entries[map->order[index]];
 }
@@ -88,7 +88,7 @@ static int map_reserve(struct map *map, size_t more)
 }
 
 /* Copies `entry` into a free slot, which must be reserved. Returns the index of the slot. */
-static uint32_t map_store_entry(struct map *map, const struct entry *entry)
+static uint32_t map_store_entry(struct map *map, const struct history_entry *entry)
 {
 	uint32_t number = map->free_list;
 
@@ -108,7 +108,7 @@ static void map_release_entry(struct map *map, uint32_t number)
 
 static int map_append(struct map *map, const struct mapping *mapping, uint32_t since)
 {
-	struct entry *last = map->count ? map_at(map, map->count - 1) : NULL;
+	struct history_entry *last = map->count ? map_at(map, map->count - 1) : NULL;
 
 	if (mapping->start >= mapping->end || !mapping->segment)
 		return 0;
@@ -122,11 +122,12 @@ static int map_append(struct map *map, const struct mapping *mapping, uint32_t s
 	}
 	if (map_reserve(map, 1))
 		return -ENOMEM;
-	map->order[map->count++] = map_store_entry(map, &(struct entry){*mapping, since});
+	map->order[map->count++] = map_store_entry(map, &(struct history_entry){*mapping, since});
 	return 0;
 }
 
-static int map_append_part(struct map *map, const struct entry *entry, uint64_t start, uint64_t end)
+static int map_append_part(struct map *map, const struct history_entry *entry, uint64_t start,
+			   uint64_t end)
 {
 	struct mapping part = entry->mapping;
 
@@ -198,10 +199,10 @@ static int map_append_range(struct map *map, const struct mapping *mapping, uint
  * mappings are merged and take the newest `since`: if such an entry conflicts with `mapping`, the
  * range is marked unknown.
  */
-static int map_append_newer(struct map *map, const struct entry *entry, uint64_t start,
+static int map_append_newer(struct map *map, const struct history_entry *entry, uint64_t start,
 			    uint64_t end, const struct mapping *mapping)
 {
-	struct entry kept = *entry;
+	struct history_entry kept = *entry;
 
 	if (is_anonymous(&kept.mapping) && !is_same_segment(&kept.mapping, mapping))
 		kept.mapping.segment = SEGMENT_UNKNOWN;
@@ -223,7 +224,7 @@ static int map_overlay(struct map *map, const struct mapping *mapping, uint32_t 
 	if (first > 0)
 		first--;
 	for (last = first; last < map->count && !err; last++) {
-		const struct entry *entry = map_at(map, last);
+		const struct history_entry *entry = map_at(map, last);
 		uint64_t from = entry->mapping.start > next ? entry->mapping.start : next;
 		uint64_t to = entry->mapping.end < mapping->end ? entry->mapping.end : mapping->end;
 
@@ -255,7 +256,8 @@ static int map_overlay(struct map *map, const struct mapping *mapping, uint32_t 
  * Sets *part to the first part of an entry between *next and `end`, and *next to its end. Returns
  * false if there is none.
  */
-static bool map_next_part(const struct map *map, uint64_t *next, uint64_t end, struct entry *part)
+static bool map_next_part(const struct map *map, uint64_t *next, uint64_t end,
+			  struct history_entry *part)
 {
 	size_t at = map_find(map, *next);
 
@@ -270,10 +272,12 @@ static bool map_next_part(const struct map *map, uint64_t *next, uint64_t end, s
 	return true;
 }
 
-static int compare_entries(const void *a, const void *b, void *entries)
+static int mapping_history_compare(const void *a, const void *b, void *entries)
 {
-	const struct entry *left = (const struct entry *)entries + *(const uint32_t *)a;
-	const struct entry *right = (const struct entry *)entries + *(const uint32_t *)b;
+	const struct history_entry *left =
+		(const struct history_entry *)entries + *(const uint32_t *)a;
+	const struct history_entry *right =
+		(const struct history_entry *)entries + *(const uint32_t *)b;
 
 	if (left->mapping.start != right->mapping.start)
 		return left->mapping.start < right->mapping.start ? -1 : 1;
@@ -301,9 +305,10 @@ static int map_sort(struct map *map)
 	if (map_is_sorted(map))
 		return 0;
 	if (map->count)
-		qsort_r(map->order, map->count, sizeof(*map->order), compare_entries, map->entries);
+		qsort_r(map->order, map->count, sizeof(*map->order), mapping_history_compare,
+			map->entries);
 	for (size_t i = 0; i < map->count && !err; i++) {
-		const struct entry *entry = map_at(map, i);
+		const struct history_entry *entry = map_at(map, i);
 
 		err = map_append_part(&sorted, entry, end, UINT64_MAX);
 		if (entry->mapping.end > end)
@@ -322,7 +327,7 @@ static int map_intersect(struct map *map, const struct map *other)
 	int err = 0;
 
 	while (i < map->count && j < other->count && !err) {
-		const struct entry *mine = map_at(map, i);
+		const struct history_entry *mine = map_at(map, i);
 		const struct mapping *theirs = &map_at(other, j)->mapping;
 
 		if (is_same_segment(&mine->mapping, theirs))
@@ -343,8 +348,8 @@ static bool map_coalesce_anonymous(struct map *map)
 	size_t kept = 0, before = map->count;
 
 	for (size_t i = 1; i < map->count; i++) {
-		struct entry *last = map_at(map, kept);
-		const struct entry *next = map_at(map, i);
+		struct history_entry *last = map_at(map, kept);
+		const struct history_entry *next = map_at(map, i);
 
 		if (!is_anonymous(&last->mapping) || !is_anonymous(&next->mapping)) {
 			map->order[++kept] = map->order[i];
@@ -368,7 +373,7 @@ static bool map_is_valid(const struct map *map, uint32_t latest)
 	size_t unused = 0;
 
 	for (size_t i = 0; i < map->count; i++) {
-		const struct entry *entry = map_at(map, i);
+		const struct history_entry *entry = map_at(map, i);
 
 		if (map->order[i] >= map->used || entry->since > latest ||
 		    !entry->mapping.segment || entry->mapping.start >= entry->mapping.end)
@@ -563,7 +568,7 @@ static int mark_uncertain(struct map *map, const struct mapping *event, uint32_t
 			  uint32_t since)
 {
 	uint64_t next = event->start;
-	struct entry part;
+	struct history_entry part;
 	int err = 0;
 
 	while (!err && map_next_part(map, &next, event->end, &part)) {
@@ -703,7 +708,7 @@ static void note_missing(struct mapping_history *history, uint32_t end)
 static int drop_contradicted(struct mapping_history *history, const struct mapping *event)
 {
 	uint64_t from = event->start;
-	struct entry part;
+	struct history_entry part;
 	int err = 0;
 
 	while (!err && map_next_part(&history->map, &from, event->end, &part)) {
@@ -743,14 +748,14 @@ static int enter_gap(struct mapping_history *history)
 }
 
 /* Returns since when a mapping of a snapshot is known, if the map holds all of it. */
-static uint32_t known_since(const struct map *map, const struct entry *entry)
+static uint32_t known_since(const struct map *map, const struct history_entry *entry)
 {
 	size_t at = map_find(map, entry->mapping.start);
 	uint64_t next = entry->mapping.start;
 	uint32_t since = 0;
 
 	for (; next < entry->mapping.end; at++) {
-		const struct entry *old;
+		const struct history_entry *old;
 
 		if (!map->order || at == map->count)
 			return entry->since;
@@ -779,13 +784,13 @@ static void update_missing(struct mapping_history *history)
 static int apply_snapshot(struct mapping_history *history)
 {
 	struct snapshot *snapshot = &history->snapshots[0];
-	struct map old = history->map, new = {0};
+	struct map old = history->map, rebuilt = {0};
 	int err = map_sort(&snapshot->map);
 
 	for (size_t i = 0; i < snapshot->map.count && !err; i++) {
-		const struct entry *entry = map_at(&snapshot->map, i);
+		const struct history_entry *entry = map_at(&snapshot->map, i);
 
-		err = map_append(&new, &entry->mapping, known_since(&old, entry));
+		err = map_append(&rebuilt, &entry->mapping, known_since(&old, entry));
 	}
 	/* Events that are newer than a late snapshot, and are applied already. */
 	for (size_t i = 0; i < old.count && !err; i++) {
@@ -796,10 +801,10 @@ static int apply_snapshot(struct mapping_history *history)
 			continue;
 		if (is_anonymous(&later))
 			later.segment = SEGMENT_UNKNOWN; /* as in map_append_newer() */
-		err = map_overlay(&new, &later, since);
+		err = map_overlay(&rebuilt, &later, since);
 	}
 	map_clear(&old);
-	history->map = new;
+	history->map = rebuilt;
 	history->base = snapshot->generation;
 	history->incomplete = snapshot->incomplete;
 	history->in_gap = false;
@@ -943,7 +948,7 @@ bool mapping_history_has_pending(const struct mapping_history *history)
 	return history->event_count || history->snapshot_count;
 }
 
-static bool contains(const struct mapping *mapping, uint64_t address)
+static bool mapping_contains(const struct mapping *mapping, uint64_t address)
 {
 	return address >= mapping->start && address < mapping->end;
 }
@@ -952,15 +957,15 @@ const struct mapping *mapping_history_find(struct mapping_history *history, uint
 					   uint64_t address)
 {
 	const struct map *map = &history->map;
-	const struct entry *entry;
+	const struct history_entry *entry;
 
 	if (!history->started || misses_event(history, generation))
 		return NULL;
 	if (history->last_found >= map->count ||
-	    !contains(&map_at(map, history->last_found)->mapping, address)) {
+	    !mapping_contains(&map_at(map, history->last_found)->mapping, address)) {
 		history->last_found = map_find(map, address);
 		if (history->last_found == map->count ||
-		    !contains(&map_at(map, history->last_found)->mapping, address))
+		    !mapping_contains(&map_at(map, history->last_found)->mapping, address))
 			return NULL;
 	}
 	entry = map_at(map, history->last_found);
@@ -981,7 +986,7 @@ ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t gen
 	if (!history->started || misses_event(history, generation))
 		return 0;
 	for (size_t i = 0; i < map->count; i++) {
-		const struct entry *entry = map_at(map, i);
+		const struct history_entry *entry = map_at(map, i);
 
 		if (entry->since <= generation && entry->mapping.segment != SEGMENT_UNKNOWN)
 			(*mappings)[count++] = entry->mapping;

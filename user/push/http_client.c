@@ -27,7 +27,7 @@
 #define PEM_BYTES_MAX ((size_t)1 << 20)
 #define PATH_OF_FD "/proc/self/fd/%d"
 
-struct library {
+struct curl_library {
 	CURL *(*easy_init)(void);
 	void (*easy_cleanup)(CURL *curl);
 	CURLcode (*easy_setopt)(CURL *curl, CURLoption option, ...);
@@ -59,7 +59,7 @@ static const struct optional_library curl_library = {
 
 struct http_client {
 	void *handle; /* of the library */
-	struct library library;
+	struct curl_library library;
 	struct http_options options;
 	CURL *curl;
 	struct curl_slist *headers; /* of the file */
@@ -129,7 +129,8 @@ static bool is_header(const char *line)
 	return true;
 }
 
-static int add_header(const struct http_client *client, struct curl_slist **list, const char *line)
+static int http_client_add_header(const struct http_client *client, struct curl_slist **list,
+				  const char *line)
 {
 	struct curl_slist *longer = client->library.slist_append(*list, line);
 
@@ -139,8 +140,8 @@ static int add_header(const struct http_client *client, struct curl_slist **list
 	return 0;
 }
 
-static int read_headers(const struct http_client *client, struct curl_slist **list, FILE *file,
-			const char *path, struct error *error)
+static int http_client_read_headers(const struct http_client *client, struct curl_slist **list,
+				    FILE *file, const char *path, struct error *error)
 {
 	size_t capacity = 0, number = 0;
 	char *line = NULL;
@@ -158,7 +159,7 @@ static int read_headers(const struct http_client *client, struct curl_slist **li
 		else if (length && (strlen(line) != (size_t)length || !is_header(line)))
 			err = error_set(error, EINVAL, "%s: line %zu is not NAME: VALUE", path,
 					number);
-		else if (length && add_header(client, list, line))
+		else if (length && http_client_add_header(client, list, line))
 			err = error_errno(error, ENOMEM, "can't read %s", path);
 	}
 	/* getline() also ends without memory: a header must not be left out for that. */
@@ -176,12 +177,13 @@ static int replace_headers(struct http_client *client, FILE *file, struct error 
 	int err = 0;
 
 	/* Without waiting for "100 Continue" before the body. */
-	if (add_header(client, &list, "Expect:"))
+	if (http_client_add_header(client, &list, "Expect:"))
 		return error_errno(error, ENOMEM, "can't make requests");
 	if (file && fstat(fileno(file), &status))
 		err = error_errno(error, errno, "can't read %s", client->options.header_file);
 	if (file && !err)
-		err = read_headers(client, &list, file, client->options.header_file, error);
+		err = http_client_read_headers(client, &list, file, client->options.header_file,
+					       error);
 	if (err) {
 		client->library.slist_free_all(list);
 		return err;
@@ -315,7 +317,7 @@ static int check_stop(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t t
 
 static CURLcode set_certificate(const struct http_client *client)
 {
-	const struct library *library = &client->library;
+	const struct curl_library *library = &client->library;
 	char certificate[32], key[32];
 	CURLcode code = CURLE_OK;
 
@@ -330,7 +332,7 @@ static CURLcode set_certificate(const struct http_client *client)
 
 static int set_up(struct http_client *client, struct error *error)
 {
-	const struct library *library = &client->library;
+	const struct curl_library *library = &client->library;
 	CURL *curl = client->curl = library->easy_init();
 	CURLcode code = CURLE_OK;
 
@@ -422,10 +424,10 @@ enum http_result http_result_of_status(long status)
 }
 
 /* Sends with additional headers. */
-static CURLcode perform(struct http_client *client, const char *url,
-			const struct http_request *request)
+static CURLcode http_client_perform(struct http_client *client, const char *url,
+				    const struct http_request *request)
 {
-	const struct library *library = &client->library;
+	const struct curl_library *library = &client->library;
 	char type[128], encoding[128];
 	struct curl_slist second = {.data = encoding, .next = client->headers};
 	struct curl_slist first = {
@@ -524,7 +526,7 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 		error_errno(error, ENOMEM, "can't make requests");
 		return HTTP_UNAVAILABLE;
 	}
-	code = perform(client, url, request);
+	code = http_client_perform(client, url, request);
 	/* The status was before the answer. */
 	if (code == CURLE_WRITE_ERROR && client->is_reply_cut)
 		code = CURLE_OK;

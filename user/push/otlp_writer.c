@@ -31,7 +31,7 @@ struct message_buffer {
 	bool lacks_memory;
 };
 
-struct writer {
+struct otlp_writer {
 	const struct profile *profile;
 	struct message_buffer dictionary;
 	struct message_buffer *profiles; /* one for each value type, the default one first */
@@ -55,7 +55,7 @@ static void append_bytes(ProtobufCBuffer *base, size_t size, const uint8_t *byte
 	buffer->size += size;
 }
 
-static void write_part(struct message_buffer *buffer, const ProtobufCMessage *part)
+static void otlp_write_part(struct message_buffer *buffer, const ProtobufCMessage *part)
 {
 	protobuf_c_message_pack_to_buffer(part, &buffer->base);
 }
@@ -76,7 +76,7 @@ static Stackbeat__Otlp__AnyValue string_value(uint32_t string)
 	return value;
 }
 
-static void write_attribute(struct writer *writer, uint32_t key, uint32_t unit,
+static void write_attribute(struct otlp_writer *writer, uint32_t key, uint32_t unit,
 			    Stackbeat__Otlp__AnyValue *value)
 {
 	Stackbeat__Otlp__ProfilesDictionary part = STACKBEAT__OTLP__PROFILES_DICTIONARY__INIT;
@@ -88,10 +88,10 @@ static void write_attribute(struct writer *writer, uint32_t key, uint32_t unit,
 	attribute.value = value;
 	part.attribute_table = attributes;
 	part.n_attribute_table = 1;
-	write_part(&writer->dictionary, &part.base);
+	otlp_write_part(&writer->dictionary, &part.base);
 }
 
-static void write_labels(struct writer *writer)
+static void write_labels(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -112,7 +112,7 @@ static void write_labels(struct writer *writer)
  * The build IDs are attributes behind the labels. Returns the index of a mapping's ID, which is
  * the index of an equal ID before.
  */
-static int32_t write_build_id(struct writer *writer, uint32_t build_id)
+static int32_t write_build_id(struct otlp_writer *writer, uint32_t build_id)
 {
 	Stackbeat__Otlp__AnyValue value = string_value(build_id);
 	int32_t *attribute = &writer->build_ids[build_id];
@@ -125,7 +125,7 @@ static int32_t write_build_id(struct writer *writer, uint32_t build_id)
 	return *attribute;
 }
 
-static void write_mappings(struct writer *writer)
+static void otlp_write_mappings(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -148,11 +148,11 @@ static void write_mappings(struct writer *writer)
 		mapping.filename_strindex = (int32_t)from->file;
 		part.mapping_table = mappings;
 		part.n_mapping_table = 1;
-		write_part(&writer->dictionary, &part.base);
+		otlp_write_part(&writer->dictionary, &part.base);
 	}
 }
 
-static void write_locations(struct writer *writer)
+static void otlp_write_locations(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -175,11 +175,11 @@ static void write_locations(struct writer *writer)
 		location.n_lines = from->line_count;
 		part.location_table = locations;
 		part.n_location_table = 1;
-		write_part(&writer->dictionary, &part.base);
+		otlp_write_part(&writer->dictionary, &part.base);
 	}
 }
 
-static void write_functions(struct writer *writer)
+static void otlp_write_functions(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -196,18 +196,18 @@ static void write_functions(struct writer *writer)
 		function.start_line = from->start_line;
 		part.function_table = functions;
 		part.n_function_table = 1;
-		write_part(&writer->dictionary, &part.base);
+		otlp_write_part(&writer->dictionary, &part.base);
 	}
 }
 
-static size_t copy_indices(struct writer *writer, const uint32_t *from, size_t count)
+static size_t copy_indices(struct otlp_writer *writer, const uint32_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		writer->indices[i] = (int32_t)from[i];
 	return count;
 }
 
-static void write_stacks(struct writer *writer)
+static void write_stacks(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -222,21 +222,21 @@ static void write_stacks(struct writer *writer)
 							profile->stacks.items[i].count);
 		part.stack_table = stacks;
 		part.n_stack_table = 1;
-		write_part(&writer->dictionary, &part.base);
+		otlp_write_part(&writer->dictionary, &part.base);
 	}
 }
 
-static void write_string(struct writer *writer, const char *text)
+static void write_string(struct otlp_writer *writer, const char *text)
 {
 	Stackbeat__Otlp__ProfilesDictionary part = STACKBEAT__OTLP__PROFILES_DICTIONARY__INIT;
 	char *strings[] = {(char *)text};
 
 	part.string_table = strings;
 	part.n_string_table = 1;
-	write_part(&writer->dictionary, &part.base);
+	otlp_write_part(&writer->dictionary, &part.base);
 }
 
-static void write_dictionary(struct writer *writer)
+static void write_dictionary(struct otlp_writer *writer)
 {
 	Stackbeat__Otlp__ProfilesDictionary part = STACKBEAT__OTLP__PROFILES_DICTIONARY__INIT;
 	/* Of these lengths also without a value. */
@@ -246,13 +246,13 @@ static void write_dictionary(struct writer *writer)
 	link.trace_id = (ProtobufCBinaryData){TRACE_ID_SIZE, zero_ids};
 	link.span_id = (ProtobufCBinaryData){SPAN_ID_SIZE, zero_ids};
 	write_labels(writer);
-	write_mappings(writer);
-	write_locations(writer);
-	write_functions(writer);
+	otlp_write_mappings(writer);
+	otlp_write_locations(writer);
+	otlp_write_functions(writer);
 	write_stacks(writer);
 	part.link_table = links;
 	part.n_link_table = 1;
-	write_part(&writer->dictionary, &part.base);
+	otlp_write_part(&writer->dictionary, &part.base);
 	for (size_t i = 0; i < writer->profile->strings.count; i++)
 		write_string(writer, writer->profile->strings.items[i]);
 	if (writer->build_id_count)
@@ -271,7 +271,7 @@ static Stackbeat__Otlp__ValueType as_value_type(const struct profile_value_type 
 }
 
 /* Of labels with the same key, which pprof allows, the last one. */
-static size_t copy_labels(struct writer *writer, uint32_t label_set)
+static size_t copy_labels(struct otlp_writer *writer, uint32_t label_set)
 {
 	const struct profile *profile = writer->profile;
 	const uint32_t *labels = profile_set_labels(profile, label_set);
@@ -289,7 +289,8 @@ static size_t copy_labels(struct writer *writer, uint32_t label_set)
 	return copied;
 }
 
-static void write_samples(struct writer *writer, size_t type, struct message_buffer *buffer)
+static void otlp_write_samples(struct otlp_writer *writer, size_t type,
+			       struct message_buffer *buffer)
 {
 	const struct profile *profile = writer->profile;
 
@@ -307,11 +308,12 @@ static void write_samples(struct writer *writer, size_t type, struct message_buf
 		sample.n_values = 1;
 		part.samples = samples;
 		part.n_samples = 1;
-		write_part(buffer, &part.base);
+		otlp_write_part(buffer, &part.base);
 	}
 }
 
-static void write_profile(struct writer *writer, size_t type, struct message_buffer *buffer)
+static void otlp_write_profile(struct otlp_writer *writer, size_t type,
+			       struct message_buffer *buffer)
 {
 	const struct profile *profile = writer->profile;
 	Stackbeat__Otlp__Profile part = STACKBEAT__OTLP__PROFILE__INIT;
@@ -323,11 +325,11 @@ static void write_profile(struct writer *writer, size_t type, struct message_buf
 	part.period = profile->period;
 	part.time_unix_nano = (uint64_t)MAX(profile->time_ns, 0);
 	part.duration_nano = (uint64_t)MAX(profile->duration_ns, 0);
-	write_part(buffer, &part.base);
-	write_samples(writer, type, buffer);
+	otlp_write_part(buffer, &part.base);
+	otlp_write_samples(writer, type, buffer);
 }
 
-static void write_profiles(struct writer *writer)
+static void write_profiles(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	size_t count = 0;
@@ -336,14 +338,14 @@ static void write_profiles(struct writer *writer)
 	for (int is_default = 1; is_default >= 0; is_default--) {
 		for (size_t i = 0; i < profile->types.count; i++) {
 			if ((profile->types.items[i].type == profile->default_type) == is_default)
-				write_profile(writer, i, &writer->profiles[count++]);
+				otlp_write_profile(writer, i, &writer->profiles[count++]);
 		}
 	}
 }
 
 /* The request */
 
-static int make_request(const struct writer *writer, const struct push_label *labels,
+static int make_request(const struct otlp_writer *writer, const struct push_label *labels,
 			size_t label_count, struct message_buffer *request)
 {
 	const size_t types = writer->profile->types.count;
@@ -387,14 +389,14 @@ static int make_request(const struct writer *writer, const struct push_label *la
 	message.resource_profiles = sources;
 	message.n_resource_profiles = 1;
 	message.dictionary = as_bytes(&writer->dictionary);
-	write_part(request, &message.base);
+	otlp_write_part(request, &message.base);
 	free(profiles);
 	return request->lacks_memory ? -ENOMEM : 0;
 }
 
 /* Memory */
 
-static int writer_allocate(struct writer *writer)
+static int writer_allocate(struct otlp_writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	size_t lines = 1;
@@ -419,7 +421,7 @@ static int writer_allocate(struct writer *writer)
 	return 0;
 }
 
-static bool lacks_memory(const struct writer *writer)
+static bool lacks_memory(const struct otlp_writer *writer)
 {
 	bool lacks = writer->dictionary.lacks_memory;
 
@@ -428,7 +430,7 @@ static bool lacks_memory(const struct writer *writer)
 	return lacks;
 }
 
-static void writer_free(struct writer *writer)
+static void writer_free(struct otlp_writer *writer)
 {
 	for (size_t i = 0; writer->profiles && i < writer->profile->types.count; i++)
 		free(writer->profiles[i].bytes);
@@ -440,7 +442,7 @@ static void writer_free(struct writer *writer)
 	free(writer->line_table);
 }
 
-static int compress(const struct message_buffer *request, int fd, struct error *error)
+static int otlp_compress(const struct message_buffer *request, int fd, struct error *error)
 {
 	struct atomic_file file = {.path = (char *)"a request", .fd = fd};
 	struct gzip_writer *gzip = gzip_writer_new(&file, GZIP_DEFAULT, error);
@@ -458,7 +460,7 @@ int otlp_write_fd(const struct profile *profile, const struct push_label *labels
 		  size_t label_count, int fd, struct error *error)
 {
 	struct message_buffer request = {.base = {append_bytes}};
-	struct writer writer = {.profile = profile};
+	struct otlp_writer writer = {.profile = profile};
 	int err = profile->error ? profile->error : writer_allocate(&writer);
 
 	if (!err) {
@@ -471,7 +473,7 @@ int otlp_write_fd(const struct profile *profile, const struct push_label *labels
 	if (err)
 		error_errno(error, -err, "can't encode a profile");
 	else
-		err = compress(&request, fd, error);
+		err = otlp_compress(&request, fd, error);
 	free(request.bytes);
 	return err;
 }

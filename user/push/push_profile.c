@@ -59,8 +59,9 @@ static void encoded_clear(struct encoded *encoded)
 	encoded->bytes = NULL;
 }
 
-static int encode(const struct push_options *options, const struct series *series,
-		  const struct profile *profile, struct encoded *encoded, struct error *error)
+static int push_profile_encode(const struct push_options *options, const struct series *series,
+			       const struct profile *profile, struct encoded *encoded,
+			       struct error *error)
 {
 	int file = memfd_create("profile", MFD_CLOEXEC), err;
 	struct stat status;
@@ -99,7 +100,8 @@ static int encode_within(const struct push_options *options, const struct series
 		if (err)
 			return error_errno(error, -err, "can't reduce a profile");
 		*merged = reduced ? profile->samples.count - reduced->samples.count : 0;
-		err = encode(options, series, reduced ? reduced : profile, encoded, error);
+		err = push_profile_encode(options, series, reduced ? reduced : profile, encoded,
+					  error);
 		profile_free(reduced);
 		if (!encoded->bytes)
 			return err;
@@ -149,9 +151,10 @@ static enum http_result read_answer(const struct http_client *client, enum http_
 	return result;
 }
 
-static enum http_result post(struct http_client *client, const struct push_options *options,
-			     const struct series *series, const struct encoded *encoded,
-			     struct error *error)
+static enum http_result push_profile_post(struct http_client *client,
+					  const struct push_options *options,
+					  const struct series *series,
+					  const struct encoded *encoded, struct error *error)
 {
 	struct push_request request;
 	enum http_result result;
@@ -192,7 +195,8 @@ static enum http_result push_service(struct http_client *client, const struct pu
 		part->duration_ns = profile->duration_ns;
 		err = encode_within(options, &series, part, &encoded, &merged, error);
 	}
-	result = err ? HTTP_UNAVAILABLE : post(client, options, &series, &encoded, error);
+	result = err ? HTTP_UNAVAILABLE
+		     : push_profile_post(client, options, &series, &encoded, error);
 	if (result == HTTP_ACCEPTED) {
 		counts->requests++;
 		counts->samples += (uint64_t)service->samples;

@@ -83,21 +83,21 @@ static char *encode_base64(const unsigned char *bytes, size_t size)
 	return text;
 }
 
-static int add_string(struct json_object *object, const char *key, const char *text)
+static int push_request_add_string(struct json_object *object, const char *key, const char *text)
 {
 	struct json_object *string = json_object_new_string(text);
 
 	return string ? json_object_object_add(object, key, string) : -1;
 }
 
-static int add_label(struct json_object *array, const char *name, const char *value)
+static int push_request_add_label(struct json_object *array, const char *name, const char *value)
 {
 	struct json_object *label = json_object_new_object();
 
 	if (!label)
 		return -1;
-	if (add_string(label, "name", name) || add_string(label, "value", value) ||
-	    json_object_array_add(array, label)) {
+	if (push_request_add_string(label, "name", name) ||
+	    push_request_add_string(label, "value", value) || json_object_array_add(array, label)) {
 		json_object_put(label);
 		return -1;
 	}
@@ -107,10 +107,10 @@ static int add_label(struct json_object *array, const char *name, const char *va
 static struct json_object *make_labels(const struct push_label *labels, size_t count)
 {
 	struct json_object *array = json_object_new_array();
-	int err = array ? add_label(array, "__name__", METRIC) : -1;
+	int err = array ? push_request_add_label(array, "__name__", METRIC) : -1;
 
 	for (size_t i = 0; i < count && !err; i++)
-		err = add_label(array, labels[i].name, labels[i].value);
+		err = push_request_add_label(array, labels[i].name, labels[i].value);
 	if (!err)
 		return array;
 	json_object_put(array);
@@ -118,7 +118,7 @@ static struct json_object *make_labels(const struct push_label *labels, size_t c
 }
 
 /* Returns an object with one member, and takes the ownership of that; NULL without memory. */
-static struct json_object *wrap(const char *key, struct json_object *member)
+static struct json_object *push_request_wrap(const char *key, struct json_object *member)
 {
 	struct json_object *object = member ? json_object_new_object() : NULL;
 
@@ -147,11 +147,11 @@ static struct json_object *make_message(enum push_form form, const struct push_l
 	struct json_object *series, *set = make_labels(labels, label_count);
 
 	if (form == PUSH_PARCA)
-		set = wrap("labels", set);
-	series = wrap("labels", set);
+		set = push_request_wrap("labels", set);
+	series = push_request_wrap("labels", set);
 	if (series) {
-		struct json_object *samples =
-			wrap_in_array(wrap("rawProfile", json_object_new_string(base64)));
+		struct json_object *samples = wrap_in_array(
+			push_request_wrap("rawProfile", json_object_new_string(base64)));
 
 		if (!samples || json_object_object_add(series, "samples", samples)) {
 			json_object_put(samples);
@@ -159,7 +159,7 @@ static struct json_object *make_message(enum push_form form, const struct push_l
 			return NULL;
 		}
 	}
-	return wrap("series", wrap_in_array(series));
+	return push_request_wrap("series", wrap_in_array(series));
 }
 
 static int make_json(struct push_request *request, enum push_form form,

@@ -71,7 +71,7 @@ static bool parse_early(struct push_state *state, const char *text)
 	return !*text && (state->ahead_us || !state->early_count);
 }
 
-static bool parse(struct push_state *state, const char *text)
+static bool push_state_parse(struct push_state *state, const char *text)
 {
 	uint64_t next, done, ahead = 0;
 	bool is_complete;
@@ -95,7 +95,7 @@ static bool parse(struct push_state *state, const char *text)
  * Reads a file of at most TEXT_MAX bytes as a string, which the caller frees. Returns 0 or a
  * negative errno value, with *text NULL.
  */
-static int read_text(int fd, char **text)
+static int push_state_read_text(int fd, char **text)
 {
 	struct stat status;
 	size_t size, used = 0;
@@ -145,7 +145,7 @@ static int read_state(struct push_state *state, int64_t now_us, struct error *er
 	}
 	if (fd < 0)
 		return error_errno(error, errno, "can't read %s", state->path);
-	err = read_text(fd, &text);
+	err = push_state_read_text(fd, &text);
 	close(fd);
 	if (!err) {
 		state->early = calloc(count_lines(text) + 1, sizeof(*state->early));
@@ -153,7 +153,7 @@ static int read_state(struct push_state *state, int64_t now_us, struct error *er
 	}
 	if (err)
 		error_errno(error, -err, "can't read %s", state->path);
-	else if (!parse(state, text))
+	else if (!push_state_parse(state, text))
 		err = error_set(error, EBADMSG, "%s is not the state of a push: remove it",
 				state->path);
 	free(text);

@@ -138,7 +138,8 @@ static int leave_future(struct store_push *push, const char *path, int64_t now_u
 }
 
 /* Sets *until_us to the time before which windows are to be pushed. */
-static int note_clock(struct store_push *push, const char *path, int64_t now_us, int64_t *until_us)
+static int push_store_note_clock(struct store_push *push, const char *path, int64_t now_us,
+				 int64_t *until_us)
 {
 	struct push_state *state = push->state;
 	int64_t last_us;
@@ -203,7 +204,7 @@ enum http_result push_store(struct http_client *client, const struct push_option
 	/* Unless the clock was set back. */
 	if (left_us > 0 && left_us <= options->delay_us)
 		return HTTP_NONE;
-	if (note_clock(&push, path, now_us, &until_us))
+	if (push_store_note_clock(&push, path, now_us, &until_us))
 		return HTTP_UNAVAILABLE;
 	push.past_us = state->next_us;
 	/* If it was stopped by an answer, push_profile() has set the message. */

@@ -30,7 +30,7 @@
  */
 #define PUBLISH_NS 1000000
 
-static int open_file(uint64_t id, void *arg)
+static int collector_open_file(uint64_t id, void *arg)
 {
 	return device_file_open(((const struct collector *)arg)->device, id);
 }
@@ -40,7 +40,7 @@ static int release_file(uint64_t id, void *arg)
 	return device_file_release(((const struct collector *)arg)->device, id);
 }
 
-static int fold_stack(const struct stack *stack, void *arg)
+static int collector_fold_stack(const struct stack *stack, void *arg)
 {
 	struct collector *collector = arg;
 
@@ -52,7 +52,7 @@ int collector_init(struct collector *collector, const struct labels *labels,
 		   bool no_symbolize, struct error *error)
 {
 	const struct file_source source = {
-		.open = open_file,
+		.open = collector_open_file,
 		.release = release_file,
 		.arg = collector,
 	};
@@ -75,7 +75,7 @@ int collector_init(struct collector *collector, const struct labels *labels,
 	if (!collector->spaces)
 		return -ENOMEM;
 	collector->stacks =
-		stack_table_new(collector->spaces, labels->chosen, fold_stack, collector);
+		stack_table_new(collector->spaces, labels->chosen, collector_fold_stack, collector);
 	if (collector->stacks)
 		collector->queue = sample_queue_new(collector->spaces, collector->stacks);
 	return collector->queue ? 0 : error_errno(error, ENOMEM, "can't record");
@@ -192,17 +192,17 @@ static int finish_copies(struct collector *collector)
 
 /* Draining */
 
-static int add_space(const struct stackbeat_address_space *record, void *arg)
+static int collector_add_space(const struct stackbeat_address_space *record, void *arg)
 {
 	return address_spaces_add(((struct collector *)arg)->spaces, record);
 }
 
-static int add_mapping(const struct stackbeat_mapping *record, void *arg)
+static int collector_add_mapping(const struct stackbeat_mapping *record, void *arg)
 {
 	return address_spaces_add_mapping(((struct collector *)arg)->spaces, record);
 }
 
-static int add_file(const struct stackbeat_file *record, void *arg)
+static int collector_add_file(const struct stackbeat_file *record, void *arg)
 {
 	return mapped_files_add(((struct collector *)arg)->files, record);
 }
@@ -210,9 +210,9 @@ static int add_file(const struct stackbeat_file *record, void *arg)
 static int drain_metadata(struct collector *collector, struct device *device, struct error *error)
 {
 	const struct metadata_handler handler = {
-		.address_space = add_space,
-		.mapping = add_mapping,
-		.file = add_file,
+		.address_space = collector_add_space,
+		.mapping = collector_add_mapping,
+		.file = collector_add_file,
 		.arg = collector,
 	};
 	int err = device_drain_metadata(device, &handler, error);
@@ -328,7 +328,7 @@ bool collector_take_is_due(const struct collector *collector)
  * Keeps the budget of memory. Stacks without a recent sample leave the table first: as a part of
  * the window, they take less.
  */
-static int bound_memory(struct collector *collector)
+static int collector_bound_memory(struct collector *collector)
 {
 	const size_t half = collector->memory / 2;
 	size_t others, room;
@@ -374,7 +374,7 @@ static int collect_garbage(struct collector *collector, uint64_t seen, int64_t n
 }
 
 /* Metadata may be pending at each drain: nothing here waits for it. */
-static int watch(struct collector *collector, int64_t now)
+static int collector_watch(struct collector *collector, int64_t now)
 {
 	if (now >= collector->next_watch) {
 		mapped_files_watch(collector->files);
@@ -389,7 +389,7 @@ static int watch(struct collector *collector, int64_t now)
 			collector->other_bytes += verification_bytes(collector->verification);
 		collector->next_watch = now + CHECK_INTERVAL_NS;
 	}
-	return bound_memory(collector);
+	return collector_bound_memory(collector);
 }
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
@@ -411,7 +411,7 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 		return err;
 	store_err = store_err ? store_err : tables_err;
 	if (!store_err)
-		store_err = watch(collector, now);
+		store_err = collector_watch(collector, now);
 	return store_err ? error_errno(error, -store_err, "can't store the samples") : 0;
 }
 

@@ -206,8 +206,8 @@ static bool kept_symbols_suffice(const struct profile *profile, const struct rec
 }
 
 /* Returns 0 or -ENOMEM. */
-static int symbolize(struct profile *profile, const struct live_source *live,
-		     const struct recording *recording, struct error *warning)
+static int profile_export_symbolize(struct profile *profile, const struct live_source *live,
+				    const struct recording *recording, struct error *warning)
 {
 	struct kallsyms *kallsyms = NULL, *on_disk = NULL;
 	const struct kallsyms *kept = recording->kallsyms;
@@ -270,7 +270,8 @@ int export_profile(struct window *window, struct mapped_files *files,
 
 	*warning->text = '\0';
 	if (live.kernel)
-		err = end_step(profile, symbolize(profile, &live, recording, warning));
+		err = end_step(profile,
+			       profile_export_symbolize(profile, &live, recording, warning));
 	kernel_free(live.kernel);
 	if (err)
 		missing = "symbols are missing";

@@ -150,7 +150,7 @@ static int drain_last(struct recorder *recorder, const struct recorder_config *c
 	return err;
 }
 
-static int read_stats(struct recorder *recorder, struct error *error)
+static int recorder_read_stats(struct recorder *recorder, struct error *error)
 {
 	struct netlink_session *session = malloc(sizeof(*session));
 	int err;
@@ -204,13 +204,13 @@ static void add_own_counts(struct recorder *recorder)
 }
 
 /* Progress without up-to-date counters is not worth the end of a recording: it is skipped. */
-static void report_progress(struct recorder *recorder, const struct recorder_config *config,
-			    int64_t elapsed)
+static void recorder_report_progress(struct recorder *recorder,
+				     const struct recorder_config *config, int64_t elapsed)
 {
 	struct recording *recording = &recorder->recording;
 	struct error error;
 
-	if (read_stats(recorder, &error))
+	if (recorder_read_stats(recorder, &error))
 		return;
 	recording->duration_ns = elapsed;
 	count_cpu(recorder, CPU_READING, recording->counts);
@@ -218,7 +218,7 @@ static void report_progress(struct recorder *recorder, const struct recorder_con
 }
 
 /* The times of the windows follow the clock, which is known when they are taken. */
-static void note_clock(struct recorder *recorder, const struct recorder_config *config)
+static void recorder_note_clock(struct recorder *recorder, const struct recorder_config *config)
 {
 	struct error message;
 	int64_t step;
@@ -261,7 +261,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		if (ppoll(fds, count, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");
 		err = drain_rings(recorder, error);
-		note_clock(recorder, config);
+		recorder_note_clock(recorder, config);
 		ended = config->stop_requested(config->arg);
 		if (!err && config->drained)
 			config->drained(config->arg);
@@ -273,7 +273,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		ended = ended || recorder->is_ended_by_others ||
 			(config->session->pid_count && process_watch_has_ended(&recorder->targets));
 		if (!err && config->progress && now >= next_progress) {
-			report_progress(recorder, config, now - recorder->start);
+			recorder_report_progress(recorder, config, now - recorder->start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
 		}
 	}
@@ -314,11 +314,11 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
 	error_keep_first(&err, error, later_err, &later);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
-	note_clock(recorder, config);
+	recorder_note_clock(recorder, config);
 	recorder->wake_at = 0;
 	later_err = drain_last(recorder, config, &later);
 	error_keep_first(&err, error, later_err, &later);
-	later_err = read_stats(recorder, &later);
+	later_err = recorder_read_stats(recorder, &later);
 	error_keep_first(&err, error, later_err, &later);
 	add_own_counts(recorder);
 	collector_verify(&recorder->collector, config->sandbox, config->verify_timeout_s);
@@ -333,7 +333,7 @@ int recorder_measure(struct recorder *recorder, struct recording *recording, str
 
 	/* After the stop, the counters are as at the stop. */
 	if (!recorder->stopped) {
-		err = read_stats(recorder, error);
+		err = recorder_read_stats(recorder, error);
 		if (err)
 			return err;
 		add_own_counts(recorder);
@@ -361,8 +361,8 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	return 0;
 }
 
-static int take(struct recorder *recorder, bool last, struct window *window,
-		struct recording *recording, struct error *error)
+static int recorder_take_window(struct recorder *recorder, bool last, struct window *window,
+				struct recording *recording, struct error *error)
 {
 	int err = measure_window(recorder, recording, error);
 
@@ -382,13 +382,13 @@ static int take(struct recorder *recorder, bool last, struct window *window,
 int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
 		  struct error *error)
 {
-	return take(recorder, false, window, recording, error);
+	return recorder_take_window(recorder, false, window, recording, error);
 }
 
 int recorder_take_last(struct recorder *recorder, struct window *window,
 		       struct recording *recording, struct error *error)
 {
-	return take(recorder, true, window, recording, error);
+	return recorder_take_window(recorder, true, window, recording, error);
 }
 
 void recorder_skip_empty(struct recorder *recorder)

@@ -21,7 +21,7 @@
 	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + GOROUTINE_WORDS) *             \
 		 sizeof(uint64_t))
 
-struct entry {
+struct sample_cache_entry {
 	uint64_t fingerprint[2];
 	struct stack *stack; /* NULL: none */
 };
@@ -30,7 +30,7 @@ struct sample_cache {
 	struct fingerprint_key key;
 	bool tid, cpu;
 	uint64_t used[SETS / 64]; /* a bit for each set: it may have entries */
-	struct entry sets[SETS][WAYS]; /* the latest first */
+	struct sample_cache_entry sets[SETS][WAYS]; /* the latest first */
 };
 
 /* Fields of a sample that a fingerprint begins with, in words: see key_of(). */
@@ -64,7 +64,7 @@ void sample_cache_free(struct sample_cache *cache)
 	free(cache);
 }
 
-static inline uint64_t word_at(const void *bytes, size_t offset)
+static inline uint64_t sample_cache_word(const void *bytes, size_t offset)
 {
 	uint64_t word;
 
@@ -83,17 +83,17 @@ static inline void set_head(const struct sample_cache *cache, const struct stack
 	uint32_t thread = cache->tid ? sample->tid : sample->tid == sample->pid;
 	uint64_t frames = sample->kernel_frames | (uint32_t)sample->user_frames << 16;
 
-	head[0] = word_at(sample, offsetof(struct stackbeat_sample, record));
+	head[0] = sample_cache_word(sample, offsetof(struct stackbeat_sample, record));
 	head[1] = sample->pid | (uint64_t)thread << 32;
 	head[2] = frames | (uint64_t)(cache->cpu ? sample->cpu : 0) << 32;
 	/* The reasons why unwinding stopped, and the generation. */
-	head[3] = word_at(sample, offsetof(struct stackbeat_sample, kernel_stop));
+	head[3] = sample_cache_word(sample, offsetof(struct stackbeat_sample, kernel_stop));
 	_Static_assert(offsetof(struct stackbeat_sample, kernel_stop) + sizeof(head[3]) ==
 			       TAIL_OFFSET,
 		       "no field is left out");
 }
 
-struct key {
+struct sample_cache_key {
 	fingerprint fingerprint;
 	size_t set;
 };
@@ -103,13 +103,13 @@ struct key {
  * fetches it while the frames are read. Programs can choose stacks with the same hash: these evict
  * each other, as any new stacks do. `sample->record.size` must be in range.
  */
-static inline __attribute__((always_inline)) struct key
+static inline __attribute__((always_inline)) struct sample_cache_key
 key_of(const struct sample_cache *cache, const struct stackbeat_sample *sample, fingerprint_fn *add)
 {
 	const char *tail = (const char *)sample + TAIL_OFFSET;
 	size_t frames = (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]);
 	uint64_t head[HEAD_WORDS];
-	struct key key;
+	struct sample_cache_key key;
 
 	set_head(cache, sample, head);
 	key.fingerprint = add(&cache->key, (fingerprint){0}, 0, head, HEAD_WORDS);
@@ -124,11 +124,11 @@ key_of(const struct sample_cache *cache, const struct stackbeat_sample *sample, 
 }
 
 static inline __attribute__((always_inline)) struct stack *
-find_stack(const struct sample_cache *cache, const struct stackbeat_sample *sample,
-	   fingerprint_fn *add)
+sample_cache_find_stack(const struct sample_cache *cache, const struct stackbeat_sample *sample,
+			fingerprint_fn *add)
 {
-	const struct key key = key_of(cache, sample, add);
-	const struct entry *set = cache->sets[key.set];
+	const struct sample_cache_key key = key_of(cache, sample, add);
+	const struct sample_cache_entry *set = cache->sets[key.set];
 
 	for (unsigned int i = 0; i < WAYS; i++) {
 		if (set[i].fingerprint[0] == key.fingerprint[0] &&
@@ -138,10 +138,9 @@ find_stack(const struct sample_cache *cache, const struct stackbeat_sample *samp
 	return NULL;
 }
 
-static inline __attribute__((always_inline)) uint64_t match(const struct sample_cache *cache,
-							    const void *data, uint64_t available,
-							    struct sample_totals *totals,
-							    fingerprint_fn *add)
+static inline __attribute__((always_inline)) uint64_t
+sample_cache_match_by(const struct sample_cache *cache, const void *data, uint64_t available,
+		      struct sample_totals *totals, fingerprint_fn *add)
 {
 	const struct stackbeat_sample *sample = data;
 	uint64_t left = available;
@@ -152,7 +151,7 @@ static inline __attribute__((always_inline)) uint64_t match(const struct sample_
 
 		if (size > left || size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
 			break;
-		stack = find_stack(cache, sample, add);
+		stack = sample_cache_find_stack(cache, sample, add);
 		if (!stack)
 			break;
 		stack_count(stack, sample, totals);
@@ -167,7 +166,7 @@ __attribute__((target("avx,pclmul"))) static uint64_t
 match_carry_less(const struct sample_cache *cache, const void *data, uint64_t available,
 		 struct sample_totals *totals)
 {
-	return match(cache, data, available, totals, fingerprint_carry_less);
+	return sample_cache_match_by(cache, data, available, totals, fingerprint_carry_less);
 }
 #endif
 
@@ -178,14 +177,14 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 	if (cache->key.carry_less)
 		return match_carry_less(cache, data, available, totals);
 #endif
-	return match(cache, data, available, totals, fingerprint_nh);
+	return sample_cache_match_by(cache, data, available, totals, fingerprint_nh);
 }
 
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
-	struct entry *set;
-	struct key key;
+	struct sample_cache_entry *set;
+	struct sample_cache_key key;
 
 	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX ||
 	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
@@ -193,18 +192,18 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	key = key_of(cache, sample, fingerprint_add);
 	set = cache->sets[key.set];
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
-	set[0] = (struct entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
+	set[0] = (struct sample_cache_entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
 	cache->used[key.set / 64] |= UINT64_C(1) << key.set % 64;
 }
 
 /* Returns whether entries are left. */
-static bool forget_in_set(struct entry set[WAYS])
+static bool forget_in_set(struct sample_cache_entry set[WAYS])
 {
 	bool are_left = false;
 
 	for (unsigned int i = 0; i < WAYS; i++) {
 		if (set[i].stack && !set[i].stack->space)
-			set[i] = (struct entry){.stack = NULL};
+			set[i] = (struct sample_cache_entry){.stack = NULL};
 		are_left |= set[i].stack != NULL;
 	}
 	return are_left;

@@ -76,8 +76,8 @@ void sample_queue_begin(struct sample_queue *queue, bool settled)
 	queue->settled = settled;
 }
 
-static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sample,
-		   const struct stackbeat_stack *stack)
+static int sample_queue_add(struct sample_queue *queue, const struct stackbeat_sample *sample,
+			    const struct stackbeat_stack *stack)
 {
 	size_t words = sample->record.size / sizeof(*queue->words);
 
@@ -140,7 +140,7 @@ static int add_to_table(struct sample_queue *queue, const struct queued_sample *
 }
 
 /* Moves the remaining records to the beginning, and counts the words of those in the ring. */
-static void compact(struct sample_queue *queue)
+static void sample_queue_compact(struct sample_queue *queue)
 {
 	uint64_t *words = queue->words;
 	size_t used = 0;
@@ -188,15 +188,15 @@ int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 		err = err ? err : sample_err;
 	}
 	queue->count = kept;
-	/* compact() moves each record down, over those before it. */
+	/* sample_queue_compact() moves each record down, over those before it. */
 	if (kept)
 		qsort(queue->samples, kept, sizeof(*queue->samples), compare_numbers);
-	compact(queue);
+	sample_queue_compact(queue);
 	return err;
 }
 
-/* There is room for all of them: see enqueue(). */
-static void keep(struct sample_queue *queue, struct queued_sample *queued)
+/* There is room for all of them: see sample_queue_add(). */
+static void sample_queue_keep_stack(struct sample_queue *queue, struct queued_sample *queued)
 {
 	const size_t size = queued->in_ring->record.size;
 
@@ -218,7 +218,7 @@ void sample_queue_keep(struct sample_queue *queue)
 	while (first > 0 && queue->samples[first - 1].in_ring)
 		first--;
 	for (size_t i = first; i < queue->count; i++)
-		keep(queue, &queue->samples[i]);
+		sample_queue_keep_stack(queue, &queue->samples[i]);
 }
 
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *arg)
@@ -245,7 +245,7 @@ int sample_queue_sample(const struct stackbeat_sample *sample, const struct stac
 		if (err)
 			return err;
 	}
-	return enqueue(queue, sample, stack);
+	return sample_queue_add(queue, sample, stack);
 }
 
 size_t sample_queue_bytes(const struct sample_queue *queue)

@@ -29,7 +29,7 @@
 #define STACK_BYTES_MAX (UINT64_C(8) << 20)
 
 /* The mappings for samples of one generation. */
-struct shared_view {
+struct copy_view {
 	struct mapping_view view;
 	uint64_t space; /* id */
 	uint32_t generation;
@@ -40,7 +40,7 @@ struct waiting_sample {
 	struct stackbeat_sample *sample; /* owned */
 	struct stackbeat_stack *stack; /* of stack_copies_keep() */
 	struct address_space *space; /* held */
-	struct shared_view *view;
+	struct copy_view *view;
 	uint32_t file; /* whose table is missing */
 	int64_t since;
 };
@@ -106,12 +106,12 @@ void stack_copies_drop(struct stack_copies *copies, struct stackbeat_stack *stac
 	free(stack);
 }
 
-static size_t view_bytes(const struct shared_view *view)
+static size_t view_bytes(const struct copy_view *view)
 {
 	return sizeof(*view) + mapping_view_bytes(&view->view);
 }
 
-static void drop_view(struct stack_copies *copies, struct shared_view *view)
+static void drop_view(struct stack_copies *copies, struct copy_view *view)
 {
 	if (!view || --view->uses)
 		return;
@@ -121,10 +121,11 @@ static void drop_view(struct stack_copies *copies, struct shared_view *view)
 }
 
 /* Returns the view for a sample, with one use more; or NULL when out of memory. */
-static struct shared_view *get_view(struct stack_copies *copies, const struct address_space *space,
-				    const struct stackbeat_sample *sample)
+static struct copy_view *stack_copies_get_view(struct stack_copies *copies,
+					       const struct address_space *space,
+					       const struct stackbeat_sample *sample)
 {
-	struct shared_view *view;
+	struct copy_view *view;
 
 	for (size_t i = copies->count; i > 0 && copies->count - i < RECENT_VIEWS; i--) {
 		view = copies->waiting[i - 1].view;
@@ -147,7 +148,7 @@ static struct shared_view *get_view(struct stack_copies *copies, const struct ad
 }
 
 /* Frees what a sample has, which was in the list. */
-static void drop_sample(struct stack_copies *copies, struct waiting_sample *waiting)
+static void stack_copies_drop_sample(struct stack_copies *copies, struct waiting_sample *waiting)
 {
 	address_space_release(waiting->space);
 	drop_view(copies, waiting->view);
@@ -161,14 +162,14 @@ void stack_copies_free(struct stack_copies *copies)
 	if (!copies)
 		return;
 	for (size_t i = 0; i < copies->count; i++)
-		drop_sample(copies, &copies->waiting[i]);
+		stack_copies_drop_sample(copies, &copies->waiting[i]);
 	free(copies->waiting);
 	free(copies);
 }
 
 /* Walking */
 
-static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
+static const struct walk_mapping *copy_walk_find_mapping(void *arg, uint64_t address)
 {
 	struct copy_walk *walk = arg;
 	const struct stack_copies *copies = walk->copies;
@@ -243,7 +244,7 @@ static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 
 	context->missing = NO_FILE;
 	context->mapping = (struct walk_mapping){.table = NULL};
-	walk_stack_copy(context->stack, find_mapping, context, copies->addresses,
+	walk_stack_copy(context->stack, copy_walk_find_mapping, context, copies->addresses,
 			copies->config.max_depth, &result);
 	if (context->missing != NO_FILE)
 		return 0;
@@ -259,8 +260,8 @@ static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 /* Samples */
 
 /* Lets a sample wait. Returns 0, or -ENOMEM if there is no room for it. */
-static int wait_for(struct stack_copies *copies, const struct copy_walk *walk,
-		    struct address_space *space)
+static int stack_copies_wait_for(struct stack_copies *copies, const struct copy_walk *walk,
+				 struct address_space *space)
 {
 	struct waiting_sample waiting = {
 		.space = space,
@@ -273,7 +274,7 @@ static int wait_for(struct stack_copies *copies, const struct copy_walk *walk,
 		return -ENOMEM;
 	waiting.stack = stack_copies_keep(copies, walk->stack);
 	waiting.sample = waiting.stack ? malloc(walk->sample->record.size) : NULL;
-	waiting.view = waiting.sample ? get_view(copies, space, walk->sample) : NULL;
+	waiting.view = waiting.sample ? stack_copies_get_view(copies, space, walk->sample) : NULL;
 	if (!waiting.view) {
 		stack_copies_drop(copies, waiting.stack);
 		free(waiting.sample);
@@ -307,13 +308,13 @@ int stack_copies_add(struct stack_copies *copies, const struct stackbeat_sample 
 		done = try_walk(copies, &walk);
 		if (done)
 			return done < 0 ? done : 0;
-		if (!wait_for(copies, &walk, space))
+		if (!stack_copies_wait_for(copies, &walk, space))
 			return 0;
 	}
 	return stack_table_add_copied(copies->config.stacks, sample, NULL, NULL);
 }
 
-static bool is_pending(const struct stack_copies *copies, uint32_t file)
+static bool stack_copies_is_pending(const struct stack_copies *copies, uint32_t file)
 {
 	const struct stackbeat_unwind_view *view;
 
@@ -322,7 +323,8 @@ static bool is_pending(const struct stack_copies *copies, uint32_t file)
 }
 
 /* Returns 1 if a sample was added, 0 if it still waits, or -ENOMEM. */
-static int retry(struct stack_copies *copies, struct waiting_sample *waiting, int64_t now)
+static int stack_copies_retry(struct stack_copies *copies, struct waiting_sample *waiting,
+			      int64_t now)
 {
 	struct copy_walk walk = {
 		.copies = copies,
@@ -333,7 +335,7 @@ static int retry(struct stack_copies *copies, struct waiting_sample *waiting, in
 	};
 	int err, done = 0;
 
-	if (!is_pending(copies, waiting->file)) {
+	if (!stack_copies_is_pending(copies, waiting->file)) {
 		done = try_walk(copies, &walk);
 		if (done)
 			return done;
@@ -355,13 +357,13 @@ int stack_copies_run(struct stack_copies *copies, int64_t now)
 
 	for (size_t i = 0; i < copies->count; i++) {
 		struct waiting_sample *waiting = &copies->waiting[i];
-		int done = retry(copies, waiting, now);
+		int done = stack_copies_retry(copies, waiting, now);
 
 		/* There may be memory for the sample later. */
 		if (done < 0)
 			err = done;
 		if (done > 0)
-			drop_sample(copies, waiting);
+			stack_copies_drop_sample(copies, waiting);
 		else
 			copies->waiting[kept++] = *waiting;
 	}

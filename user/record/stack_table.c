@@ -54,7 +54,7 @@ struct stack_table {
 	struct sample_totals totals;
 	struct sample_cache *cache;
 	struct fingerprint_key key; /* for hash_sample() */
-	struct slot *slots; /* in the order of insertion, as long as none is used again */
+	struct stack_slot *slots; /* in the order of insertion, as long as none is used again */
 	size_t slot_count, slot_capacity;
 	uint32_t unused; /* the first unused slot, or NO_STACK */
 	struct hash stack_index; /* indices of `slots` */
@@ -69,12 +69,12 @@ struct stack_table {
 };
 
 /* `stack`, or NULL and the next unused slot. */
-struct slot {
+struct stack_slot {
 	struct stack *stack;
 	uint32_t next_unused; /* NO_STACK: none */
 };
 
-static int forget_space(struct address_space *space, void *arg);
+static int stack_table_forget_space(struct address_space *space, void *arg);
 
 struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels,
 				    fold_stack_fn *fold, void *fold_arg)
@@ -95,7 +95,7 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 		stack_table_free(table);
 		return NULL;
 	}
-	address_spaces_on_forget(spaces, forget_space, table);
+	address_spaces_on_forget(spaces, stack_table_forget_space, table);
 	return table;
 }
 
@@ -223,7 +223,7 @@ static void resolve_go_creator(struct resolved_sample *resolved, const struct ma
 	resolved->has_go_creator = *segment >= SEGMENT_FILES;
 }
 
-static void add_go_labels(struct resolved_sample *resolved, uint32_t chosen)
+static void stack_table_add_go_labels(struct resolved_sample *resolved, uint32_t chosen)
 {
 	const struct stackbeat_go_labels *labels = label_go_labels(chosen, resolved->sample);
 	void *to = resolved->frames + frame_count(resolved);
@@ -288,8 +288,8 @@ static bool stack_equals(const void *context, uint32_t index, const void *key)
 		       user_places(resolved) * sizeof(resolved->segments[0]));
 }
 
-static struct stack *find_stack(const struct stack_table *table,
-				const struct resolved_sample *resolved)
+static struct stack *stack_table_find(const struct stack_table *table,
+				      const struct resolved_sample *resolved)
 {
 	uint32_t index =
 		hash_find(&table->stack_index, resolved->hash, stack_equals, table, resolved);
@@ -298,7 +298,7 @@ static struct stack *find_stack(const struct stack_table *table,
 }
 
 /* Returns the index of an unused slot, which stays unused; NO_STACK: out of memory. */
-static uint32_t reserve_slot(struct stack_table *table)
+static uint32_t stack_table_reserve(struct stack_table *table)
 {
 	if (table->unused != NO_STACK)
 		return table->unused;
@@ -307,7 +307,7 @@ static uint32_t reserve_slot(struct stack_table *table)
 			  sizeof(*table->slots)))
 		return NO_STACK;
 	table->unused = (uint32_t)table->slot_count++;
-	table->slots[table->unused] = (struct slot){NULL, NO_STACK};
+	table->slots[table->unused] = (struct stack_slot){NULL, NO_STACK};
 	return table->unused;
 }
 
@@ -361,7 +361,8 @@ static struct stack *new_stack(const struct resolved_sample *resolved)
 
 /* Releases the files of the first `count` user frames of a stack, which may include the go
  * statement. */
-static void release_files(struct stack_table *table, const struct stack *stack, size_t count)
+static void stack_table_release_files(struct stack_table *table, const struct stack *stack,
+				      size_t count)
 {
 	struct mapped_files *files = address_spaces_files(table->spaces);
 	const uint32_t *segments = stack_segments(stack);
@@ -381,7 +382,7 @@ static void release_files(struct stack_table *table, const struct stack *stack, 
  * Holds the files in which a new stack has frames, once for each run of frames in a file. Returns
  * 0, or -ENOMEM with none held.
  */
-static int hold_files(struct stack_table *table, const struct stack *stack)
+static int stack_table_hold_files(struct stack_table *table, const struct stack *stack)
 {
 	struct mapped_files *files = address_spaces_files(table->spaces);
 	const uint32_t *segments = stack_segments(stack);
@@ -393,7 +394,7 @@ static int hold_files(struct stack_table *table, const struct stack *stack)
 			continue;
 		file = segment_file(files, segments[i], &is_offset);
 		if (file && mapped_file_hold(files, file)) {
-			release_files(table, stack, i);
+			stack_table_release_files(table, stack, i);
 			return -ENOMEM;
 		}
 		if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
@@ -404,18 +405,18 @@ static int hold_files(struct stack_table *table, const struct stack *stack)
 
 static struct stack *insert_stack(struct stack_table *table, const struct resolved_sample *resolved)
 {
-	uint32_t index = reserve_slot(table);
+	uint32_t index = stack_table_reserve(table);
 	struct stack *stack;
 
 	if (index == NO_STACK || reserve_space(table, address_space_index(resolved->space)))
 		return NULL;
 	stack = new_stack(resolved);
-	if (!stack || hold_files(table, stack)) {
+	if (!stack || stack_table_hold_files(table, stack)) {
 		free(stack);
 		return NULL;
 	}
 	if (hash_add(&table->stack_index, resolved->hash, index)) {
-		release_files(table, stack, stack_user_places(stack));
+		stack_table_release_files(table, stack, stack_user_places(stack));
 		free(stack);
 		return NULL;
 	}
@@ -447,9 +448,9 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
 	resolve_go_creator(resolved, view);
-	add_go_labels(resolved, table->labels);
+	stack_table_add_go_labels(resolved, table->labels);
 	resolved->hash = hash_sample(&table->key, resolved);
-	stack = find_stack(table, resolved);
+	stack = stack_table_find(table, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);
 		if (!stack)
@@ -475,9 +476,9 @@ const struct sample_totals *stack_table_totals(const struct stack_table *table)
 /* Removes a stack from the table; the cache may refer to it until sample_cache_forget(). */
 static void remove_stack(struct stack_table *table, struct stack *stack)
 {
-	release_files(table, stack, stack_user_places(stack));
+	stack_table_release_files(table, stack, stack_user_places(stack));
 	hash_remove(&table->stack_index, stack->hash, stack->index);
-	table->slots[stack->index] = (struct slot){NULL, table->unused};
+	table->slots[stack->index] = (struct stack_slot){NULL, table->unused};
 	table->unused = stack->index;
 	table->stack_bytes -= stack_size(stack);
 	table->removed_bytes += stack_size(stack);
@@ -486,7 +487,7 @@ static void remove_stack(struct stack_table *table, struct stack *stack)
 	table->removed = stack;
 }
 
-static int fold_stack(struct stack_table *table, struct stack *stack)
+static int stack_table_fold_stack(struct stack_table *table, struct stack *stack)
 {
 	int err = stack->samples ? table->fold(stack, table->fold_arg) : 0;
 
@@ -498,7 +499,7 @@ static int fold_stack(struct stack_table *table, struct stack *stack)
 }
 
 /* Folds the stacks of an address space, and removes them (a forget_address_space_fn). */
-static int forget_space(struct address_space *space, void *arg)
+static int stack_table_forget_space(struct address_space *space, void *arg)
 {
 	uint32_t index = address_space_index(space), *next;
 	struct stack_table *table = arg;
@@ -507,7 +508,7 @@ static int forget_space(struct address_space *space, void *arg)
 		return 0;
 	for (next = &table->of_space[index]; *next != NO_STACK;) {
 		struct stack *stack = table->slots[*next].stack;
-		int err = fold_stack(table, stack);
+		int err = stack_table_fold_stack(table, stack);
 
 		if (err)
 			return err;
@@ -517,7 +518,7 @@ static int forget_space(struct address_space *space, void *arg)
 	return 0;
 }
 
-static void sweep(struct stack_table *table)
+static void stack_table_sweep_stacks(struct stack_table *table)
 {
 	if (!table->removed)
 		return;
@@ -528,7 +529,7 @@ static void sweep(struct stack_table *table)
 void stack_table_sweep(struct stack_table *table)
 {
 	if (table->removed_bytes >= REMOVED_BYTES_MAX)
-		sweep(table);
+		stack_table_sweep_stacks(table);
 }
 
 int stack_table_fold(struct stack_table *table)
@@ -548,9 +549,9 @@ int stack_table_fold(struct stack_table *table)
 		}
 		link_to_space(table, stack);
 		if (!err)
-			err = fold_stack(table, stack);
+			err = stack_table_fold_stack(table, stack);
 	}
-	sweep(table);
+	stack_table_sweep_stacks(table);
 	return err;
 }
 
@@ -569,7 +570,7 @@ uint64_t stack_table_fold_last(struct stack_table *table)
 
 			if (!stack)
 				continue;
-			if (fold_stack(table, stack)) {
+			if (stack_table_fold_stack(table, stack)) {
 				left += stack->samples;
 				continue;
 			}

@@ -55,7 +55,7 @@ struct table {
 };
 
 /* A file whose table is being made. */
-struct slot {
+struct table_job {
 	uint32_t file; /* NO_FILE: none */
 	bool is_running; /* `job` was started; else the file is being opened */
 	bool is_urgent; /* a sample waited for a table when the slot was filled */
@@ -69,7 +69,7 @@ struct unwind_tables {
 	size_t count, capacity;
 	uint32_t *waiting; /* files without a slot, in the order of their records */
 	size_t waiting_count, waiting_capacity;
-	struct slot slots[UNWIND_TABLES_JOBS];
+	struct table_job slots[UNWIND_TABLES_JOBS];
 	uint64_t lookups;
 	int64_t next_retry; /* the first retry_at; 0: none */
 	size_t bytes; /* of all tables */
@@ -118,7 +118,7 @@ static void file_is_forgotten(uint32_t index, void *arg)
 }
 
 /* Drops those that were not looked up for the longest time. */
-static void bound_memory(struct unwind_tables *tables)
+static void unwind_tables_bound_memory(struct unwind_tables *tables)
 {
 	while (tables->bytes > tables->config.memory) {
 		struct table *oldest = NULL;
@@ -175,14 +175,16 @@ void unwind_tables_free(struct unwind_tables *tables)
 
 /* Retries */
 
-static void pin(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static void unwind_tables_pin(struct unwind_tables *tables, struct mapped_file *file,
+			      struct table *table)
 {
 	if (!table->is_pinned)
 		mapped_file_pin_for_table(tables->files, file);
 	table->is_pinned = true;
 }
 
-static void unpin(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static void unwind_tables_unpin(struct unwind_tables *tables, struct mapped_file *file,
+				struct table *table)
 {
 	if (table->is_pinned)
 		mapped_file_unpin_for_table(tables->files, file);
@@ -217,14 +219,14 @@ static void schedule_retry(struct unwind_tables *tables, struct mapped_file *fil
 
 	table->retry_at = now_ns(CLOCK_MONOTONIC) + (delay << table->retries);
 	table->retries++;
-	pin(tables, file, table);
+	unwind_tables_pin(tables, file, table);
 	note_retry(tables, table);
 }
 
 /* Results */
 
-static void report(const struct unwind_tables *tables, const struct mapped_file *file,
-		   const char *text)
+static void unwind_tables_report(const struct unwind_tables *tables, const struct mapped_file *file,
+				 const char *text)
 {
 	struct error line;
 
@@ -246,7 +248,7 @@ static void drop_stale(struct unwind_tables *tables, const struct mapped_file *f
 	table->state = TABLE_UNKNOWN;
 	table->is_stale = true;
 	tables->counts.failed++;
-	report(tables, file, "the file was changed after it was mapped");
+	unwind_tables_report(tables, file, "the file was changed after it was mapped");
 }
 
 static void count_failure(struct unwind_tables *tables, struct table *table)
@@ -274,14 +276,15 @@ static void report_refusal(const struct unwind_tables *tables, const struct mapp
 	if (table->refusal || table->was_refused)
 		return;
 	error_errno(&problem, -err, "the module has refused it");
-	report(tables, file, problem.text);
+	unwind_tables_report(tables, file, problem.text);
 }
 
 /*
  * Passes the table of a file to the module, or that it has none. Returns whether the module has
  * found that what was opened is the mapped file.
  */
-static bool push(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static bool unwind_tables_push(struct unwind_tables *tables, struct mapped_file *file,
+			       struct table *table)
 {
 	uint64_t id = mapped_file_kernel_id(tables->files, file);
 	int err;
@@ -310,11 +313,12 @@ static bool push(struct unwind_tables *tables, struct mapped_file *file, struct 
 }
 
 /* Ends the work on a file, unless a retry follows. */
-static void settle(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static void unwind_tables_settle(struct unwind_tables *tables, struct mapped_file *file,
+				 struct table *table)
 {
 	if (table->retry_at)
 		return;
-	unpin(tables, file, table);
+	unwind_tables_unpin(tables, file, table);
 	if (table->is_stale)
 		mapped_file_drop_id(tables->files, file);
 }
@@ -334,19 +338,20 @@ static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
 		stackbeat_unwind_open(bytes, &table->view);
 		tables->bytes += bytes->size;
 	}
-	if (push(tables, file, table) && tables->config.cache) {
+	if (unwind_tables_push(tables, file, table) && tables->config.cache) {
 		mapped_file_prove(tables->files, file);
 		if (summary && mapped_file_table_key(tables->files, file, &key))
 			table_cache_store(tables->config.cache, &key, summary, bytes);
 	}
-	settle(tables, file, table);
+	unwind_tables_settle(tables, file, table);
 }
 
 /*
  * The file is as if it had no table, for now if it is retried. The module learns that it has none
  * only if the file may be the cause: else the next record of it is a reason to try again.
  */
-static void fail(struct unwind_tables *tables, struct mapped_file *file, int err, const char *why)
+static void unwind_tables_fail(struct unwind_tables *tables, struct mapped_file *file, int err,
+			       const char *why)
 {
 	struct table *table = &tables->list[file->index];
 	const bool retries = may_retry(table, err);
@@ -354,7 +359,7 @@ static void fail(struct unwind_tables *tables, struct mapped_file *file, int err
 
 	error_set(&text, 0, "%s%s", why, retries ? "; it is tried again" : "");
 	if (!retries || !table->retries)
-		report(tables, file, text.text);
+		unwind_tables_report(tables, file, text.text);
 	if (!retries)
 		count_failure(tables, table);
 	if (!retries && !is_of_machine(err)) {
@@ -366,7 +371,7 @@ static void fail(struct unwind_tables *tables, struct mapped_file *file, int err
 	table->is_urgent = false;
 	if (retries)
 		schedule_retry(tables, file, table);
-	settle(tables, file, table);
+	unwind_tables_settle(tables, file, table);
 }
 
 static void count_result(struct unwind_tables *tables, const struct mapped_file *file,
@@ -382,7 +387,8 @@ static void count_result(struct unwind_tables *tables, const struct mapped_file 
 	tables->counts.cached += is_cached;
 	if (!summary->size) {
 		tables->counts.without++;
-		report(tables, file, unwind_result_text((enum unwind_result)summary->result));
+		unwind_tables_report(tables, file,
+				     unwind_result_text((enum unwind_result)summary->result));
 		return;
 	}
 	tables->counts.compiled += !is_cached;
@@ -395,12 +401,12 @@ static void count_result(struct unwind_tables *tables, const struct mapped_file 
 		  ", broken: %" PRIu64 "%s",
 		  summary->rows, summary->functions, (double)summary->size / 1000,
 		  summary->unsupported, summary->broken, is_cached ? "; from the cache" : "");
-	report(tables, file, text.text);
+	unwind_tables_report(tables, file, text.text);
 }
 
 /* Jobs */
 
-static void finish_job(struct unwind_tables *tables, struct slot *slot)
+static void table_job_finish(struct unwind_tables *tables, struct table_job *slot)
 {
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
 	struct stackbeat_unwind_table *bytes;
@@ -412,12 +418,12 @@ static void finish_job(struct unwind_tables *tables, struct slot *slot)
 	/* Of the memory that the worker may use, or of all. */
 	if (!err && summary.result == UNWIND_NO_MEMORY &&
 	    may_retry(&tables->list[file->index], -ECANCELED)) {
-		fail(tables, file, -ECANCELED, unwind_result_text(UNWIND_NO_MEMORY));
+		unwind_tables_fail(tables, file, -ECANCELED, unwind_result_text(UNWIND_NO_MEMORY));
 		return;
 	}
 	if (err) {
 		error_errno(&problem, -err, "can't be compiled");
-		fail(tables, file, err, problem.text);
+		unwind_tables_fail(tables, file, err, problem.text);
 		return;
 	}
 	/* A table that the module has refused may be made again for its next retry only. */
@@ -456,7 +462,7 @@ static bool has_to_wait(const struct unwind_tables *tables, const struct mapped_
 	if (!owner)
 		return false;
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
-		const struct slot *slot = &tables->slots[i];
+		const struct table_job *slot = &tables->slots[i];
 		uint32_t served;
 
 		if (slot->file == NO_FILE || !slot->is_running)
@@ -470,7 +476,7 @@ static bool has_to_wait(const struct unwind_tables *tables, const struct mapped_
 }
 
 /* Empties a slot whose file has to wait. Returns whether it could. */
-static bool put_back(struct unwind_tables *tables, struct slot *slot)
+static bool put_back(struct unwind_tables *tables, struct table_job *slot)
 {
 	if (array_reserve(&tables->waiting, &tables->waiting_capacity, tables->waiting_count, 1,
 			  sizeof(*tables->waiting)))
@@ -481,7 +487,7 @@ static bool put_back(struct unwind_tables *tables, struct slot *slot)
 }
 
 /* Returns whether the cache has what was compiled of an open file: the slot is empty then. */
-static bool finish_cached(struct unwind_tables *tables, struct slot *slot)
+static bool finish_cached(struct unwind_tables *tables, struct table_job *slot)
 {
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
 	struct stackbeat_unwind_table *bytes;
@@ -497,7 +503,7 @@ static bool finish_cached(struct unwind_tables *tables, struct slot *slot)
 	return true;
 }
 
-static void start_job(struct unwind_tables *tables, struct slot *slot)
+static void table_job_start(struct unwind_tables *tables, struct table_job *slot)
 {
 	struct mapped_file *file = mapped_files_at(tables->files, slot->file);
 	struct error problem = {""};
@@ -526,25 +532,25 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 	if (fd >= 0)
 		error_errno(&problem, -err, "can't start a worker");
 	slot->file = NO_FILE;
-	fail(tables, file, err, problem.text);
+	unwind_tables_fail(tables, file, err, problem.text);
 }
 
-static bool has_ended(const struct slot *slot)
+static bool table_job_has_ended(const struct table_job *slot)
 {
 	struct pollfd lifeline = {.fd = slot->job.lifeline, .events = POLLIN};
 
 	return poll(&lifeline, 1, 0) > 0 || now_ns(CLOCK_MONOTONIC) >= slot->job.deadline;
 }
 
-static void run_slot(struct unwind_tables *tables, struct slot *slot)
+static void run_slot(struct unwind_tables *tables, struct table_job *slot)
 {
 	if (slot->file != NO_FILE && !slot->is_running)
-		start_job(tables, slot);
-	else if (slot->file != NO_FILE && has_ended(slot))
-		finish_job(tables, slot);
+		table_job_start(tables, slot);
+	else if (slot->file != NO_FILE && table_job_has_ended(slot))
+		table_job_finish(tables, slot);
 }
 
-static unsigned int priority(const struct unwind_tables *tables, uint32_t index)
+static unsigned int unwind_tables_priority(const struct unwind_tables *tables, uint32_t index)
 {
 	return tables->list[index].is_urgent
 		       ? 2
@@ -566,7 +572,8 @@ static uint32_t take_waiting(struct unwind_tables *tables)
 		    has_to_wait(tables, mapped_files_at(tables->files, index)))
 			continue;
 		if (best == tables->waiting_count ||
-		    priority(tables, index) > priority(tables, tables->waiting[best]))
+		    unwind_tables_priority(tables, index) >
+			    unwind_tables_priority(tables, tables->waiting[best]))
 			best = i;
 	}
 	if (best == tables->waiting_count)
@@ -578,12 +585,12 @@ static uint32_t take_waiting(struct unwind_tables *tables)
 	return index;
 }
 
-static void fill_slot(struct unwind_tables *tables, struct slot *slot)
+static void fill_slot(struct unwind_tables *tables, struct table_job *slot)
 {
 	struct mapped_file *file;
 
 	while (slot->file == NO_FILE) {
-		*slot = (struct slot){
+		*slot = (struct table_job){
 			.file = take_waiting(tables),
 			.is_urgent = tables->is_urgent,
 		};
@@ -592,10 +599,10 @@ static void fill_slot(struct unwind_tables *tables, struct slot *slot)
 		file = mapped_files_at(tables->files, slot->file);
 		if (mapped_file_open_for_table(tables->files, file)) {
 			slot->file = NO_FILE;
-			fail(tables, file, -ENOMEM, "can't be opened: out of memory");
+			unwind_tables_fail(tables, file, -ENOMEM, "can't be opened: out of memory");
 			continue;
 		}
-		start_job(tables, slot);
+		table_job_start(tables, slot);
 	}
 }
 
@@ -607,7 +614,7 @@ size_t unwind_tables_poll(const struct unwind_tables *tables, struct pollfd fds[
 		return 0;
 	fds[count++] = (struct pollfd){.fd = mapped_files_event(tables->files), .events = POLLIN};
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
-		const struct slot *slot = &tables->slots[i];
+		const struct table_job *slot = &tables->slots[i];
 
 		if (slot->file != NO_FILE && slot->is_running)
 			fds[count++] = (struct pollfd){.fd = slot->job.lifeline, .events = POLLIN};
@@ -618,28 +625,30 @@ size_t unwind_tables_poll(const struct unwind_tables *tables, struct pollfd fds[
 /* Requests */
 
 /* Returns 0, or -ENOMEM with nothing changed. */
-static int want(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static int unwind_tables_want(struct unwind_tables *tables, struct mapped_file *file,
+			      struct table *table)
 {
 	if (array_reserve(&tables->waiting, &tables->waiting_capacity, tables->waiting_count, 1,
 			  sizeof(*tables->waiting)))
 		return -ENOMEM;
-	pin(tables, file, table);
+	unwind_tables_pin(tables, file, table);
 	tables->waiting[tables->waiting_count++] = file->index;
 	table->state = TABLE_WAITING;
 	table->retry_at = 0;
 	return 0;
 }
 
-static void retry(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+static void unwind_tables_retry(struct unwind_tables *tables, struct mapped_file *file,
+				struct table *table)
 {
 	if (table->state == TABLE_LATER) {
-		if (want(tables, file, table))
+		if (unwind_tables_want(tables, file, table))
 			table->retry_at += RETRY_NS;
 		return;
 	}
 	table->retry_at = 0;
-	push(tables, file, table);
-	settle(tables, file, table);
+	unwind_tables_push(tables, file, table);
+	unwind_tables_settle(tables, file, table);
 }
 
 static void retry_tables(struct unwind_tables *tables)
@@ -653,7 +662,8 @@ static void retry_tables(struct unwind_tables *tables)
 		struct table *table = &tables->list[i];
 
 		if (table->retry_at && now >= table->retry_at)
-			retry(tables, mapped_files_at(tables->files, (uint32_t)i), table);
+			unwind_tables_retry(tables, mapped_files_at(tables->files, (uint32_t)i),
+					    table);
 		note_retry(tables, table);
 	}
 }
@@ -661,7 +671,7 @@ static void retry_tables(struct unwind_tables *tables)
 void unwind_tables_run(struct unwind_tables *tables)
 {
 	retry_tables(tables);
-	bound_memory(tables);
+	unwind_tables_bound_memory(tables);
 	/* The walk that waits for a table which is finished below may need the next one, too. */
 	tables->is_urgent = is_any_urgent(tables);
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
@@ -685,15 +695,15 @@ static int file_is_missing(struct mapped_file *file, void *arg)
 	/* The module has dropped it. */
 	if (table->was_checked && table->state != TABLE_UNKNOWN) {
 		table->retry_at = 0;
-		push(tables, file, table);
+		unwind_tables_push(tables, file, table);
 		if (!table->retry_at)
-			unpin(tables, file, table);
+			unwind_tables_unpin(tables, file, table);
 		return 0;
 	}
 	/* A file that had no id may be another one than the mapped one. */
 	drop_bytes(tables, table);
 	table->is_stale = false;
-	return want(tables, file, table);
+	return unwind_tables_want(tables, file, table);
 }
 
 enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct mapped_file *file,
@@ -703,7 +713,7 @@ enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct 
 
 	*view = NULL;
 	if (table && table->state == TABLE_UNKNOWN && !table->is_stale && !tables->stopped &&
-	    want(tables, file, table))
+	    unwind_tables_want(tables, file, table))
 		table = NULL;
 	if (!table || table->state == TABLE_NONE || table->state == TABLE_UNKNOWN ||
 	    table->state == TABLE_LATER)
@@ -720,7 +730,7 @@ enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct 
 /* The end */
 
 /* Ends the work on a file, whose retry does not come any more. */
-static void give_up(struct unwind_tables *tables, struct mapped_file *file)
+static void unwind_tables_give_up(struct unwind_tables *tables, struct mapped_file *file)
 {
 	struct table *table = &tables->list[file->index];
 
@@ -731,7 +741,7 @@ static void give_up(struct unwind_tables *tables, struct mapped_file *file)
 	table->retry_at = 0;
 	if (table->state == TABLE_WAITING || table->state == TABLE_LATER)
 		table->state = TABLE_UNKNOWN;
-	unpin(tables, file, table);
+	unwind_tables_unpin(tables, file, table);
 }
 
 void unwind_tables_stop(struct unwind_tables *tables)
@@ -741,7 +751,7 @@ void unwind_tables_stop(struct unwind_tables *tables)
 
 	tables->stopped = true;
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
-		struct slot *slot = &tables->slots[i];
+		struct table_job *slot = &tables->slots[i];
 
 		if (slot->file != NO_FILE && slot->is_running) {
 			unwind_job_finish(&slot->job, &summary, &bytes);
@@ -751,7 +761,7 @@ void unwind_tables_stop(struct unwind_tables *tables)
 	}
 	for (size_t i = 0; i < tables->count; i++) {
 		if (tables->list[i].is_pinned)
-			give_up(tables, mapped_files_at(tables->files, (uint32_t)i));
+			unwind_tables_give_up(tables, mapped_files_at(tables->files, (uint32_t)i));
 	}
 	tables->waiting_count = 0;
 	tables->next_retry = 0;

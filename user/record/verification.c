@@ -23,7 +23,7 @@
 /* A file that makes a worker slow leaves most of the time to the others. */
 #define TIME_PARTS 8
 
-struct shared_view {
+struct verification_view {
 	struct mapping_view view;
 	uint64_t space; /* id */
 	uint32_t generation;
@@ -39,7 +39,7 @@ struct kept_sample {
 
 struct verification {
 	struct mapped_files *files;
-	struct shared_view *views;
+	struct verification_view *views;
 	size_t view_count, view_capacity;
 	struct kept_sample *samples;
 	size_t sample_count, sample_capacity;
@@ -62,7 +62,7 @@ struct verification *verification_new(struct mapped_files *files)
 
 /* Samples */
 
-static void drop_sample(struct kept_sample *sample)
+static void verification_drop(struct kept_sample *sample)
 {
 	explicit_bzero(sample->stack, sizeof(*sample->stack) + sample->stack->size);
 	free(sample->stack);
@@ -72,7 +72,7 @@ static void drop_sample(struct kept_sample *sample)
 static void drop_samples(struct verification *verification)
 {
 	for (size_t i = 0; i < verification->sample_count; i++)
-		drop_sample(&verification->samples[i]);
+		verification_drop(&verification->samples[i]);
 	for (size_t i = 0; i < verification->view_count; i++)
 		mapping_view_clear(&verification->views[i].view);
 	verification->sample_count = 0;
@@ -95,10 +95,11 @@ void verification_free(struct verification *verification)
 }
 
 /* Sets *index to the index of the view for a sample. Returns 0 or -ENOMEM. */
-static int get_view(struct verification *verification, const struct stackbeat_sample *sample,
-		    const struct address_space *space, size_t *index)
+static int verification_get_view(struct verification *verification,
+				 const struct stackbeat_sample *sample,
+				 const struct address_space *space, size_t *index)
 {
-	struct shared_view *view;
+	struct verification_view *view;
 
 	for (size_t i = verification->view_count;
 	     i > 0 && verification->view_count - i < RECENT_VIEWS; i--) {
@@ -111,8 +112,8 @@ static int get_view(struct verification *verification, const struct stackbeat_sa
 			  verification->view_count, 1, sizeof(*verification->views)))
 		return -ENOMEM;
 	view = &verification->views[verification->view_count];
-	*view = (struct shared_view){.space = sample->address_space,
-				     .generation = sample->generation};
+	*view = (struct verification_view){.space = sample->address_space,
+					   .generation = sample->generation};
 	if (mapping_view_init(&view->view, space, sample->generation))
 		return -ENOMEM;
 	*index = verification->view_count++;
@@ -120,8 +121,9 @@ static int get_view(struct verification *verification, const struct stackbeat_sa
 	return 0;
 }
 
-static int keep(struct verification *verification, const struct stackbeat_sample *sample,
-		const struct stackbeat_stack *stack, const struct address_space *space)
+static int verification_keep(struct verification *verification,
+			     const struct stackbeat_sample *sample,
+			     const struct stackbeat_stack *stack, const struct address_space *space)
 {
 	const size_t stack_bytes = sizeof(*stack) + stack->size;
 	const size_t frame_bytes = sample->user_frames * sizeof(sample->frames[0]);
@@ -130,7 +132,7 @@ static int keep(struct verification *verification, const struct stackbeat_sample
 	if (verification->bytes + stack_bytes + frame_bytes > VERIFICATION_BYTES_MAX ||
 	    array_reserve(&verification->samples, &verification->sample_capacity,
 			  verification->sample_count, 1, sizeof(*verification->samples)) ||
-	    get_view(verification, sample, space, &kept.view))
+	    verification_get_view(verification, sample, space, &kept.view))
 		return -ENOMEM;
 	kept.stack = malloc(stack_bytes);
 	kept.frames = malloc(frame_bytes);
@@ -150,7 +152,7 @@ void verification_add(struct verification *verification, const struct stackbeat_
 		      const struct stackbeat_stack *stack, const struct address_space *space)
 {
 	if (sample->address_space && sample->user_frames &&
-	    keep(verification, sample, stack, space))
+	    verification_keep(verification, sample, stack, space))
 		verification->result.dropped++;
 }
 
@@ -170,7 +172,7 @@ size_t verification_bytes(const struct verification *verification)
 /* Comparing */
 
 /* Samples of one view, that a worker walks. */
-struct batch {
+struct verification_batch {
 	struct verification *verification;
 	const struct mapping_view *view;
 	int64_t deadline; /* CLOCK_MONOTONIC, ns: of this batch */
@@ -196,7 +198,7 @@ static struct verified_object *add_object(struct verification *verification, con
 }
 
 /* Returns the object of a frame, or NULL when out of memory. */
-static struct verified_object *get_object(struct batch *batch, uint64_t address)
+static struct verified_object *get_object(struct verification_batch *batch, uint64_t address)
 {
 	struct verification *verification = batch->verification;
 	const struct mapped_file *file;
@@ -215,7 +217,7 @@ static struct verified_object *get_object(struct batch *batch, uint64_t address)
 }
 
 /* Counts the caller of a frame. */
-static void count_caller(struct batch *batch, uint64_t address, bool is_leaf,
+static void count_caller(struct verification_batch *batch, uint64_t address, bool is_leaf,
 			 enum comparison comparison)
 {
 	struct verified_object *object = get_object(batch, is_leaf ? address : address - 1);
@@ -233,9 +235,9 @@ static bool is_same_frame(uint64_t ours, uint64_t theirs, bool is_leaf)
 }
 
 /* See elfutils_walk_stacks(). */
-static void compare(size_t stack, const struct elfutils_walk *walk, void *arg)
+static void verification_compare(size_t stack, const struct elfutils_walk *walk, void *arg)
 {
-	struct batch *batch = arg;
+	struct verification_batch *batch = arg;
 	const struct kept_sample *sample = batch->samples[stack];
 	enum comparison result = COMPARED_EQUAL;
 	size_t equal = 0;
@@ -273,7 +275,7 @@ static bool is_first(const struct mapping_view *view, size_t mapping)
 }
 
 /* Returns an fd, or a negative errno value. */
-static int open_file(const struct mapped_files *files, const struct mapped_file *file)
+static int verification_open(const struct mapped_files *files, const struct mapped_file *file)
 {
 	struct error problem;
 	int fd = -EAGAIN;
@@ -289,7 +291,7 @@ static int64_t left_ms(int64_t deadline)
 }
 
 /* Opens the files of a view, as long as there is time. Returns their number. */
-static size_t open_modules(const struct batch *batch,
+static size_t open_modules(const struct verification_batch *batch,
 			   struct elfutils_module modules[ELFUTILS_MODULES_MAX])
 {
 	const struct mapping_view *view = batch->view;
@@ -304,14 +306,15 @@ static size_t open_modules(const struct batch *batch,
 		int fd = -ENOENT;
 
 		if (file && !is_offset && is_first(view, i))
-			fd = open_file(files, file);
+			fd = verification_open(files, file);
 		if (fd >= 0)
 			modules[count++] = (struct elfutils_module){0 - mapping->bias, fd};
 	}
 	return count;
 }
 
-static void run_batch(struct batch *batch, const struct sandbox_server *sandbox)
+static void verification_run_batch(struct verification_batch *batch,
+				   const struct sandbox_server *sandbox)
 {
 	struct elfutils_module modules[ELFUTILS_MODULES_MAX];
 	size_t count = open_modules(batch, modules);
@@ -320,7 +323,7 @@ static void run_batch(struct batch *batch, const struct sandbox_server *sandbox)
 
 	if (left > 0)
 		err = elfutils_walk_stacks(sandbox, modules, count, batch->stacks, batch->count,
-					   left, compare, batch);
+					   left, verification_compare, batch);
 	if (err == -ETIMEDOUT)
 		batch->verification->result.late += batch->count - batch->taken;
 	else
@@ -336,7 +339,7 @@ static int compare_views(const void *a, const void *b)
 	return (left->view > right->view) - (left->view < right->view);
 }
 
-static uint64_t differences(const struct verified_object *object)
+static uint64_t verified_differences(const struct verified_object *object)
 {
 	return object->callers - object->results[COMPARED_EQUAL];
 }
@@ -345,8 +348,8 @@ static int compare_objects(const void *a, const void *b)
 {
 	const struct verified_object *left = a, *right = b;
 
-	if (differences(left) != differences(right))
-		return differences(left) < differences(right) ? 1 : -1;
+	if (verified_differences(left) != verified_differences(right))
+		return verified_differences(left) < verified_differences(right) ? 1 : -1;
 	return (left->callers < right->callers) - (left->callers > right->callers);
 }
 
@@ -360,7 +363,7 @@ void verification_run(struct verification *verification, const struct sandbox_se
 	if (verification->sample_count)
 		qsort(samples, verification->sample_count, sizeof(*samples), compare_views);
 	while (done < verification->sample_count) {
-		struct batch batch = {
+		struct verification_batch batch = {
 			.verification = verification,
 			.view = &verification->views[samples[done].view].view,
 			.deadline = MIN(begin + time, now_ns(CLOCK_MONOTONIC) + time / TIME_PARTS)};
@@ -372,7 +375,7 @@ void verification_run(struct verification *verification, const struct sandbox_se
 			batch.samples[batch.count] = &samples[done];
 			batch.stacks[batch.count++] = samples[done].stack;
 		}
-		run_batch(&batch, sandbox);
+		verification_run_batch(&batch, sandbox);
 	}
 	drop_samples(verification);
 	if (verification->object_count)

@@ -78,7 +78,7 @@ void window_set_perf_maps(struct window *window, struct perf_map_fd *maps, size_
 	window->perf_map_count = count;
 }
 
-static void release_files(struct window *window)
+static void window_release_files(struct window *window)
 {
 	for (size_t i = 0; i < window->held_count; i++)
 		mapped_file_release(window->files,
@@ -91,7 +91,7 @@ static void release_files(struct window *window)
 void window_clear(struct window *window)
 {
 	window_set_perf_maps(window, NULL, 0);
-	release_files(window);
+	window_release_files(window);
 	profile_free(window->profile);
 	free(window->cache);
 	*window = (struct window){0};
@@ -133,7 +133,7 @@ static int hold_file(struct window *window, struct mapped_file *file)
 }
 
 /* Adds a mapping to the profile, and holds its file if it is new. */
-static uint32_t add_mapping(struct window *window, const struct profile_mapping *mapping)
+static uint32_t window_add_mapping(struct window *window, const struct profile_mapping *mapping)
 {
 	struct profile *profile = window->profile;
 	struct mapped_file *file = NULL;
@@ -176,7 +176,7 @@ static uint32_t mapping_of(struct window *window, const struct stack *stack, uin
 	else if (entry && entry->mapping && entry->segment == segment)
 		return entry->mapping;
 	mapping.source = segment_source(segment, perf_map);
-	number = add_mapping(window, &mapping);
+	number = window_add_mapping(window, &mapping);
 	if (entry && segment != SEGMENT_ANON)
 		*entry = (struct mapping_entry){segment, number};
 	return number;
@@ -199,8 +199,8 @@ static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t ad
 }
 
 /* Adds the frames before `end`. */
-static void add_locations(struct window *window, const struct stack *stack, size_t end,
-			  uint32_t *locations)
+static void window_add_locations(struct window *window, const struct stack *stack, size_t end,
+				 uint32_t *locations)
 {
 	uint32_t segment = SEGMENT_NONE, mapping = 0;
 
@@ -310,8 +310,8 @@ static uint32_t intern_labels(struct window *window, const struct labels *labels
 	return labels_intern(window->profile, values.items, values.count);
 }
 
-static uint32_t add_labels(struct window *window, const struct labels *labels,
-			   const struct stack *stack)
+static uint32_t window_add_labels(struct window *window, const struct labels *labels,
+				  const struct stack *stack)
 {
 	const enum truncation cause = truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
 						    stack->user_stop, !stack->user_frames);
@@ -353,9 +353,9 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	/* Without memory for the cache, all is looked up. */
 	if (!window->cache)
 		window->cache = calloc(1, sizeof(*window->cache));
-	add_locations(window, stack, depth, locations);
+	window_add_locations(window, stack, depth, locations);
 	profile_add(profile, profile_stack(profile, locations, depth),
-		    add_labels(window, labels, stack), values);
+		    window_add_labels(window, labels, stack), values);
 	err = profile->error;
 	if (!err) {
 		window->samples += stack->samples;
@@ -379,7 +379,7 @@ struct reduction {
 };
 
 /* The location that stands for the callers that a stack has lost. */
-static uint32_t merged_location(struct profile *profile)
+static uint32_t window_merged_location(struct profile *profile)
 {
 	const struct profile_mapping mapping = {.source = segment_source(SEGMENT_MERGED, 0)};
 	const uint32_t name = profile_string(profile, "[merged]");
@@ -405,7 +405,7 @@ static uint32_t reduce_stack(struct reduction *reduction, uint32_t stack, enum l
 	for (; depth < kept; depth++)
 		locations[depth] = profile_translate_location(&reduction->translation, from[depth]);
 	if (kept < sequence->count) {
-		locations[depth++] = merged_location(reduction->into);
+		locations[depth++] = window_merged_location(reduction->into);
 		*lost = true;
 	}
 	return profile_stack(reduction->into, locations, depth);
@@ -491,13 +491,13 @@ static void reduce_sample(struct reduction *reduction, size_t i, enum loss loss)
 		    profile_values(reduction->from, i));
 }
 
-static int64_t weight_of(const struct profile *profile, size_t sample)
+static int64_t window_sample_weight(const struct profile *profile, size_t sample)
 {
 	return profile_values(profile, sample)[PROFILE_CPU];
 }
 
 /* Holds the files of the mappings of a window that was reduced. Returns 0 or -ENOMEM. */
-static int hold_files(struct window *window)
+static int window_hold_files(struct window *window)
 {
 	const struct profile *profile = window->profile;
 	bool is_offset;
@@ -529,12 +529,13 @@ static int reduce_profile(const struct window *window, const struct labels *labe
 		err = profile_translation_init(&reduction.translation, into->profile, from);
 	}
 	for (size_t i = 0; i < from->samples.count && !err; i++) {
-		reduce_sample(&reduction, i, weight_of(from, i) <= light ? loss : loss - 1);
+		reduce_sample(&reduction, i,
+			      window_sample_weight(from, i) <= light ? loss : loss - 1);
 		err = into->profile->error;
 	}
 	profile_translation_clear(&reduction.translation);
 	if (!err)
-		err = hold_files(into);
+		err = window_hold_files(into);
 	if (err)
 		window_clear(into);
 	return err;
@@ -543,7 +544,7 @@ static int reduce_profile(const struct window *window, const struct labels *labe
 /* Moves the stacks of `from` to a window, and frees the old ones. */
 static void replace_stacks(struct window *window, struct window *from)
 {
-	release_files(window);
+	window_release_files(window);
 	window->held_files = from->held_files;
 	window->held_count = from->held_count;
 	window->held_capacity = from->held_capacity;
@@ -569,7 +570,7 @@ static int64_t *sort_weights(const struct profile *profile)
 	if (!weights)
 		return NULL;
 	for (size_t i = 0; i < count; i++)
-		weights[i] = weight_of(profile, i);
+		weights[i] = window_sample_weight(profile, i);
 	qsort(weights, count, sizeof(*weights), compare_weights);
 	return weights;
 }

@@ -76,7 +76,7 @@ static bool name_equal(const void *context, uint32_t index, const void *key)
 }
 
 /* Returns the index of a name, or HASH_NONE when out of memory, or if a limit is exceeded. */
-static uint32_t intern(struct builder *builder, const char *name)
+static uint32_t call_tree_intern(struct builder *builder, const char *name)
 {
 	struct calltree *tree = builder->tree;
 	size_t size = strlen(name) + 1;
@@ -98,9 +98,10 @@ static uint32_t intern(struct builder *builder, const char *name)
 	return hash_add(&builder->name_table, hash, index) ? HASH_NONE : index;
 }
 
-static int add_frame(struct builder *builder, const char *name, enum frame_kind kind, bool inlined)
+static int call_tree_add_frame(struct builder *builder, const char *name, enum frame_kind kind,
+			       bool inlined)
 {
-	struct frame frame = {intern(builder, name), kind, inlined};
+	struct frame frame = {call_tree_intern(builder, name), kind, inlined};
 
 	if (frame.name == HASH_NONE ||
 	    array_reserve(&builder->frames, &builder->frame_capacity, builder->frame_count, 1,
@@ -117,7 +118,7 @@ static int add_unresolved_frame(struct builder *builder, const struct profile_lo
 
 	if (!name)
 		return -ENOMEM;
-	err = add_frame(builder, name, FRAME_UNRESOLVED, false);
+	err = call_tree_add_frame(builder, name, FRAME_UNRESOLVED, false);
 	free(name);
 	return err;
 }
@@ -137,7 +138,7 @@ static enum frame_kind resolved_kind(const char *file)
 	return FRAME_KERNEL;
 }
 
-static int add_location(struct builder *builder, const struct profile_location *location)
+static int call_tree_add_location(struct builder *builder, const struct profile_location *location)
 {
 	const struct profile *profile = builder->profile;
 	const struct profile_line *lines = profile_lines(profile, location);
@@ -149,13 +150,13 @@ static int add_location(struct builder *builder, const struct profile_location *
 	for (uint32_t i = 0; i < location->line_count && !err; i++) {
 		const char *name = function_name(profile, lines[i].function);
 
-		err = *name ? add_frame(builder, name, kind, i + 1 < location->line_count)
+		err = *name ? call_tree_add_frame(builder, name, kind, i + 1 < location->line_count)
 			    : add_unresolved_frame(builder, location);
 	}
 	return err;
 }
 
-static int add_locations(struct builder *builder)
+static int call_tree_add_locations(struct builder *builder)
 {
 	const struct profile *profile = builder->profile;
 	size_t count = profile->locations.count;
@@ -167,7 +168,7 @@ static int add_locations(struct builder *builder)
 		return -ENOMEM;
 	for (size_t i = 1; i < count; i++) {
 		builder->first_frame[i] = builder->frame_count;
-		if (add_location(builder, &profile->locations.items[i]))
+		if (call_tree_add_location(builder, &profile->locations.items[i]))
 			return -ENOMEM;
 	}
 	builder->first_frame[count] = builder->frame_count;
@@ -214,7 +215,7 @@ static bool node_equal(const void *context, uint32_t index, const void *key)
 }
 
 /* Returns the child of `parent` for a frame, which is added if necessary, or CALLTREE_NONE. */
-static uint32_t descend(struct builder *builder, uint32_t parent, struct frame frame)
+static uint32_t call_tree_descend(struct builder *builder, uint32_t parent, struct frame frame)
 {
 	struct node_key key = {parent, frame};
 	uint32_t hash, node;
@@ -256,9 +257,9 @@ static uint32_t descend_to_group(struct builder *builder, uint32_t label_set, co
 	struct frame frame = {HASH_NONE, FRAME_GROUP, false};
 
 	if (text)
-		frame.name = intern(builder, text);
+		frame.name = call_tree_intern(builder, text);
 	free(text);
-	return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, 0, frame);
+	return frame.name == HASH_NONE ? CALLTREE_NONE : call_tree_descend(builder, 0, frame);
 }
 
 static void add_value(struct builder *builder, uint32_t node, int64_t value)
@@ -289,9 +290,10 @@ static uint32_t descend_to_truncated(struct builder *builder, uint32_t label_set
 			continue;
 		if (asprintf(&name, "[truncated: %s]", profile_text(profile, label->text)) < 0)
 			return CALLTREE_NONE;
-		frame.name = intern(builder, name);
+		frame.name = call_tree_intern(builder, name);
 		free(name);
-		return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, node, frame);
+		return frame.name == HASH_NONE ? CALLTREE_NONE
+					       : call_tree_descend(builder, node, frame);
 	}
 	return node;
 }
@@ -324,13 +326,13 @@ static uint32_t descend_stack(struct builder *builder, uint32_t stack, uint32_t 
 		first = builder->first_frame[locations[depth]];
 		frame = builder->first_frame[locations[depth] + 1];
 		while (frame-- > first && node != CALLTREE_NONE)
-			node = descend(builder, node, builder->frames[frame]);
+			node = call_tree_descend(builder, node, builder->frames[frame]);
 	}
 	return node;
 }
 
-static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
-		      const struct calltree_options *options)
+static int call_tree_add_sample(struct builder *builder, const struct profile_sample *sample,
+				int64_t value, const struct calltree_options *options)
 {
 	struct known_leaf *known = &builder->leaves[sample->stack];
 	uint32_t group_node = find_group(builder, sample->label_set, options), leaf;
@@ -367,7 +369,7 @@ static int64_t value_of(struct builder *builder, const struct calltree_options *
 	return (int64_t)scaled;
 }
 
-static int add_samples(struct builder *builder, const struct calltree_options *options)
+static int call_tree_add_samples(struct builder *builder, const struct calltree_options *options)
 {
 	const struct profile *profile = builder->profile;
 
@@ -380,7 +382,8 @@ static int add_samples(struct builder *builder, const struct calltree_options *o
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		int64_t value = value_of(builder, options, i);
 
-		if (value && add_sample(builder, &profile->samples.items[i], value, options))
+		if (value &&
+		    call_tree_add_sample(builder, &profile->samples.items[i], value, options))
 			return -ENOMEM;
 	}
 	return 0;
@@ -388,7 +391,8 @@ static int add_samples(struct builder *builder, const struct calltree_options *o
 
 static int add_profile(struct builder *builder, const struct calltree_options *options)
 {
-	return add_locations(builder) || add_samples(builder, options) ? -ENOMEM : 0;
+	return call_tree_add_locations(builder) || call_tree_add_samples(builder, options) ? -ENOMEM
+											   : 0;
 }
 
 static int add_base(struct builder *builder, const struct calltree_options *options,
@@ -476,7 +480,7 @@ static int link_children(struct calltree *tree)
 static int build_tree(struct builder *builder, const struct calltree_options *options,
 		      struct error *error)
 {
-	struct frame root = {intern(builder, "all"), FRAME_ROOT, false};
+	struct frame root = {call_tree_intern(builder, "all"), FRAME_ROOT, false};
 	int err;
 
 	if (add_node(builder, CALLTREE_NONE, root) == CALLTREE_NONE)
@@ -581,7 +585,7 @@ uint32_t calltree_next(const struct calltree *tree, uint32_t node, bool skip)
 	return node ? tree->nodes[node].next_sibling : CALLTREE_NONE;
 }
 
-static int compare_functions(const void *left, const void *right, void *context)
+static int call_tree_compare_functions(const void *left, const void *right, void *context)
 {
 	const struct calltree_function *a = left, *b = right;
 	const struct calltree *tree = context;
@@ -639,7 +643,7 @@ struct calltree_function *calltree_functions(const struct calltree *tree, size_t
 		if (functions[i].flat != functions[i].base_flat ||
 		    functions[i].cum != functions[i].base_cum)
 			functions[kept++] = functions[i];
-	qsort_r(functions, kept, sizeof(*functions), compare_functions, (void *)tree);
+	qsort_r(functions, kept, sizeof(*functions), call_tree_compare_functions, (void *)tree);
 	*count = kept;
 	return functions;
 }

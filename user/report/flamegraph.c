@@ -37,7 +37,7 @@ EMBED(flamegraph_css, "user/report/flamegraph.css");
 EMBED(flamegraph_js, "user/report/flamegraph.js");
 
 /* The position of a frame. */
-struct place {
+struct flamegraph_place {
 	int64_t offset; /* from the left, in the unit of the samples */
 	uint32_t depth;
 	uint32_t color; /* number of a color */
@@ -49,7 +49,7 @@ struct picture {
 	const struct calltree *tree;
 	const struct flamegraph_options *options;
 	const struct profile_value_type *type;
-	struct place *places; /* of the nodes of the tree */
+	struct flamegraph_place *places; /* of the nodes of the tree */
 	uint32_t *frames; /* of the nodes of the tree: see print_data() */
 	FILE *out;
 	size_t drawn; /* number of drawn frames */
@@ -71,14 +71,14 @@ static const struct {
 #define COLORS ((uint32_t)FRAME_KIND_COUNT * SHADES)
 #define CHANGE_COLORS ((uint32_t)2 * CHANGES + 1)
 
-static int64_t weight_of(const struct picture *picture, uint32_t node)
+static int64_t flamegraph_node_weight(const struct picture *picture, uint32_t node)
 {
 	return picture->tree->nodes[node].weight;
 }
 
 static double to_pixels(const struct picture *picture, int64_t value)
 {
-	return (double)value * (WIDTH - 2 * PADDING) / (double)weight_of(picture, 0);
+	return (double)value * (WIDTH - 2 * PADDING) / (double)flamegraph_node_weight(picture, 0);
 }
 
 /* The drawn frame after `node`; descendants of an omitted frame are omitted, too. */
@@ -96,7 +96,8 @@ static int compare_widths(const void *left, const void *right, void *context)
 {
 	const struct picture *picture = context;
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-	int64_t weight_a = weight_of(picture, a), weight_b = weight_of(picture, b);
+	int64_t weight_a = flamegraph_node_weight(picture, a),
+		weight_b = flamegraph_node_weight(picture, b);
 
 	if (weight_a != weight_b)
 		return weight_a > weight_b ? -1 : 1;
@@ -113,7 +114,7 @@ static int choose_frames(struct picture *picture)
 	if (!wide)
 		return -ENOMEM;
 	for (node = 0; node < tree->node_count; node++)
-		if (to_pixels(picture, weight_of(picture, node)) >= FRAME_MIN &&
+		if (to_pixels(picture, flamegraph_node_weight(picture, node)) >= FRAME_MIN &&
 		    picture->places[node].depth < ROWS_MAX)
 			wide[picture->drawn++] = node;
 	if (picture->drawn > FRAMES_MAX) {
@@ -183,7 +184,7 @@ static void place_children(struct picture *picture, uint32_t node)
 	     child = nodes[child].next_sibling) {
 		picture->places[child].offset = offset;
 		picture->places[child].depth = picture->places[node].depth + 1;
-		offset = add_saturated(offset, weight_of(picture, child));
+		offset = add_saturated(offset, flamegraph_node_weight(picture, child));
 	}
 }
 
@@ -269,8 +270,8 @@ static void print_json_string(FILE *out, const char *text)
 /* A frame as a part of the path of its color. */
 static void print_frame(const struct picture *picture, uint32_t node)
 {
-	const struct place *place = &picture->places[node];
-	double width = to_pixels(picture, weight_of(picture, node));
+	const struct flamegraph_place *place = &picture->places[node];
+	double width = to_pixels(picture, flamegraph_node_weight(picture, node));
 	double gap = width / 5 < FRAME_GAP ? width / 5 : FRAME_GAP;
 
 	fprintf(picture->out, "M%.1f %uh%.1fv%dh-%.1fz",
@@ -285,7 +286,7 @@ static void start_path(const struct picture *picture, uint32_t color)
 	fputs("\" d=\"", picture->out);
 }
 
-static void print_frames(const struct picture *picture)
+static void flamegraph_print_frames(const struct picture *picture)
 {
 	uint32_t colors = picture->options->base ? CHANGE_COLORS : COLORS, color, node;
 	bool any;
@@ -307,9 +308,10 @@ static void print_frames(const struct picture *picture)
 
 static int print_label(const struct picture *picture, uint32_t node)
 {
-	const struct place *place = &picture->places[node];
+	const struct flamegraph_place *place = &picture->places[node];
 	double columns =
-		(to_pixels(picture, weight_of(picture, node)) - 2 * TEXT_PADDING) / CHARACTER;
+		(to_pixels(picture, flamegraph_node_weight(picture, node)) - 2 * TEXT_PADDING) /
+		CHARACTER;
 	char *name;
 
 	if (columns < 1)
@@ -374,8 +376,8 @@ static void print_legend(const struct picture *picture)
 	}
 }
 
-static void print_value(FILE *out, int64_t value, const char *unit,
-			void (*print)(FILE *, const char *, size_t, uint32_t))
+static void flamegraph_print_value(FILE *out, int64_t value, const char *unit,
+				   void (*print)(FILE *, const char *, size_t, uint32_t))
 {
 	char text[UNIT_TEXT_MAX];
 
@@ -383,8 +385,8 @@ static void print_value(FILE *out, int64_t value, const char *unit,
 }
 
 /* "cpu: 9.5s in 10s, 2026-11-21 10:00 UTC", or "cpu: 9.5s, compared with 8s" */
-static void print_summary(const struct picture *picture,
-			  void (*print)(FILE *, const char *, size_t, uint32_t))
+static void flamegraph_print_summary(const struct picture *picture,
+				     void (*print)(FILE *, const char *, size_t, uint32_t))
 {
 	const struct profile *profile = picture->profile;
 	const char *unit = profile_text(picture->profile, picture->type->unit);
@@ -395,7 +397,7 @@ static void print_summary(const struct picture *picture,
 
 	print_characters(out, profile_text(picture->profile, picture->type->type), print);
 	fputs(": ", out);
-	print_value(out, picture->tree->unscaled_total, unit, print);
+	flamegraph_print_value(out, picture->tree->unscaled_total, unit, print);
 	if (profile->duration_ns)
 		fprintf(out, " in %s", unit_format_best(text, profile->duration_ns, "nanoseconds"));
 	if (seconds && gmtime_r(&seconds, &utc) &&
@@ -404,16 +406,16 @@ static void print_summary(const struct picture *picture,
 	if (!picture->options->base)
 		return;
 	fputs(", compared with ", out);
-	print_value(out, picture->tree->base_total, unit, print);
+	flamegraph_print_value(out, picture->tree->base_total, unit, print);
 	fputs(picture->options->absolute ? "" : " by shares of the totals", out);
 }
 
-static void print_head(const struct picture *picture)
+static void flamegraph_print_head(const struct picture *picture)
 {
 	fprintf(picture->out, "<text class=\"title\" x=\"%d\" y=\"28\">", PADDING);
 	print_xml(picture->out, picture->options->title);
 	fprintf(picture->out, "</text>\n<text class=\"note\" x=\"%d\" y=\"51\">", PADDING);
-	print_summary(picture, print_xml_character);
+	flamegraph_print_summary(picture, print_xml_character);
 	if (picture->drawn < picture->tree->node_count)
 		fprintf(picture->out, ", the widest %zu of %zu frames", picture->drawn,
 			picture->tree->node_count);
@@ -438,7 +440,7 @@ static void print_number(FILE *out, uint64_t value)
  * is above the node before it, and its own samples, of the base, too, if there is one. All other
  * values follow from these.
  */
-static void print_nodes(const struct picture *picture)
+static void flamegraph_print_nodes(const struct picture *picture)
 {
 	const struct calltree_node *nodes = picture->tree->nodes, *at;
 	uint32_t node = 0, next, up;
@@ -516,7 +518,7 @@ static void print_properties(const struct picture *picture)
 	fputs("{\"title\":", out);
 	print_json_string(out, picture->options->title);
 	fputs(",\n\"summary\":\"", out);
-	print_summary(picture, print_json_character);
+	flamegraph_print_summary(picture, print_json_character);
 	fprintf(out, "\",\n\"diff\":%s,\n\"units\":[", picture->options->base ? "true" : "false");
 	for (size_t i = 0; i < count; i++) {
 		fputs(i ? ",[" : "[", out);
@@ -542,7 +544,7 @@ static int print_data(struct picture *picture)
 		print_properties(picture);
 		print_frame_table(picture, first, count);
 		fputs(",\n\"nodes\":\"", picture->out);
-		print_nodes(picture);
+		flamegraph_print_nodes(picture);
 		fputs("\"}]]></script>\n", picture->out);
 	}
 	free(first);
@@ -573,8 +575,8 @@ static int print_svg(struct picture *picture)
 		"</title>\n<style>\n%s</style>\n"
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
 		flamegraph_css);
-	print_head(picture);
-	print_frames(picture);
+	flamegraph_print_head(picture);
+	flamegraph_print_frames(picture);
 	err = print_labels(picture);
 	if (!err)
 		err = print_data(picture);
@@ -587,7 +589,7 @@ static int draw_picture(struct picture *picture, struct error *error)
 	const char *type = profile_text(picture->profile, picture->type->type);
 	int err;
 
-	if (weight_of(picture, 0) <= 0)
+	if (flamegraph_node_weight(picture, 0) <= 0)
 		return error_set(error, ENODATA, "the profile has no samples with a value of '%s'",
 				 type);
 	picture->places = calloc(picture->tree->node_count, sizeof(*picture->places));

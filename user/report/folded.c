@@ -15,7 +15,7 @@
 #define NO_FRAMES "[no frames]"
 
 /* Separators of the format can't be in a name. */
-static void print_name(const char *name, FILE *out)
+static void folded_print_name(const char *name, FILE *out)
 {
 	char character[5];
 	size_t length;
@@ -53,7 +53,7 @@ static int print_line(const struct calltree *tree, uint32_t node, struct path *p
 	if (!path->count)
 		fputs(NO_FRAMES, out);
 	for (size_t i = path->count; i-- > 0;) {
-		print_name(tree->names[tree->nodes[path->nodes[i]].name], out);
+		folded_print_name(tree->names[tree->nodes[path->nodes[i]].name], out);
 		if (i)
 			fputc(';', out);
 	}

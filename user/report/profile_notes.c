@@ -10,7 +10,7 @@
 #define NOTE_MAX 1024
 
 /* The comments of record/profile_export.c that say what a profile lacks. */
-static const struct note {
+static const struct profile_note {
 	const char *head;
 	bool is_counter; /* what follows the head is a number, whose being 0 is no note */
 } notes[] = {

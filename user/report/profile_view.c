@@ -88,7 +88,7 @@ static bool is_shown_line(const struct maker *maker, const struct profile_locati
 	       (line && line_matches(maker->from, line, view->show));
 }
 
-static const char *base_name(const char *path)
+static const char *view_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -100,7 +100,7 @@ static void format_line(const struct profile *profile, const struct profile_line
 			size_t size)
 {
 	const struct profile_function *function = &profile->functions.items[line->function];
-	const char *file = base_name(profile_text(profile, function->file));
+	const char *file = view_base_name(profile_text(profile, function->file));
 
 	*text = '\0';
 	if (*file && line->line)
@@ -195,7 +195,7 @@ static void format_label(const struct profile *profile, size_t sample, const cha
 static int format_frame(const struct profile *profile, const struct profile_location *location,
 			const struct profile_line *line, const char *key, char *text, size_t size)
 {
-	const char *file = base_name(location_file(profile, location));
+	const char *file = view_base_name(location_file(profile, location));
 	const char *name = line ? function_name(profile, line->function) : "";
 	char *address;
 

@@ -17,7 +17,7 @@
 #define OPERATOR "operator" /* of C++, whose name may have brackets */
 
 /* The length of a character in bytes; a byte that is not UTF-8 is one of a single column. */
-static size_t character(const char *text, size_t *columns)
+static size_t next_character(const char *text, size_t *columns)
 {
 	uint32_t code_point;
 	size_t length = utf8_decode(text, &code_point);
@@ -31,7 +31,7 @@ static size_t count_columns(const char *text, const char *end)
 	size_t columns, sum = 0;
 
 	for (; text < end; sum += columns)
-		text += character(text, &columns);
+		text += next_character(text, &columns);
 	return sum;
 }
 
@@ -41,7 +41,7 @@ static const char *skip_columns(const char *text, const char *end, size_t column
 	size_t needed, length;
 
 	for (; text < end; text += length, columns -= needed) {
-		length = character(text, &needed);
+		length = next_character(text, &needed);
 		if (needed > columns)
 			break;
 	}

@@ -52,8 +52,8 @@ static int print_function(const struct profile *profile, uint32_t number, FILE *
 	return err;
 }
 
-static int print_address(const struct profile *profile, const struct profile_location *location,
-			 FILE *out)
+static int speedscope_print_address(const struct profile *profile,
+				    const struct profile_location *location, FILE *out)
 {
 	char *name = address_name(profile, location);
 	int err;
@@ -79,12 +79,12 @@ static bool needs_address(const struct profile *profile, const struct profile_lo
 	return !location->line_count;
 }
 
-static const char *separator(uint64_t index)
+static const char *comma_before(uint64_t index)
 {
 	return index ? ",\n" : "";
 }
 
-static int print_frames(const struct profile *profile, struct frames *frames, FILE *out)
+static int speedscope_print_frames(const struct profile *profile, struct frames *frames, FILE *out)
 {
 	int err = 0;
 
@@ -92,7 +92,7 @@ static int print_frames(const struct profile *profile, struct frames *frames, FI
 		frames->of_functions[i] = NO_FRAME;
 		if (!*function_name(profile, i))
 			continue;
-		fputs(separator(frames->count), out);
+		fputs(comma_before(frames->count), out);
 		frames->of_functions[i] = frames->count++;
 		err = print_function(profile, i, out);
 	}
@@ -103,17 +103,17 @@ static int print_frames(const struct profile *profile, struct frames *frames, FI
 		frames->of_locations[i] = NO_FRAME;
 		if (!needs_address(profile, location))
 			continue;
-		fputs(separator(frames->count), out);
+		fputs(comma_before(frames->count), out);
 		frames->of_locations[i] = frames->count++;
-		err = print_address(profile, location, out);
+		err = speedscope_print_address(profile, location, out);
 	}
 	return err;
 }
 
 /* Samples */
 
-static void print_location(const struct profile *profile, const struct frames *frames,
-			   uint32_t number, const char **comma, FILE *out)
+static void speedscope_print_location(const struct profile *profile, const struct frames *frames,
+				      uint32_t number, const char **comma, FILE *out)
 {
 	const struct profile_location *location = &profile->locations.items[number];
 	uint32_t line = location->line_count;
@@ -143,9 +143,9 @@ static void print_samples(const struct profile *profile, const struct frames *fr
 
 		if (profile_values(profile, i)[type] <= 0)
 			continue;
-		fprintf(out, "%s[", separator(printed++));
+		fprintf(out, "%s[", comma_before(printed++));
 		for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;)
-			print_location(profile, frames, locations[depth], &comma, out);
+			speedscope_print_location(profile, frames, locations[depth], &comma, out);
 		fputc(']', out);
 	}
 }
@@ -190,7 +190,7 @@ static int print_document(const struct profile *profile, size_t type, struct fra
 	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
 	      "\"exporter\":\"stackbeat\",\n\"shared\":{\"frames\":[\n",
 	      out);
-	err = print_frames(profile, frames, out);
+	err = speedscope_print_frames(profile, frames, out);
 	fputs("]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":", out);
 	err = err ? err : print_string(profile_text(profile, value_type->type), out);
 	if (err)

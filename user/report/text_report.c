@@ -39,7 +39,7 @@ struct report {
 	FILE *out;
 };
 
-static void print_value(const struct report *report, int64_t value)
+static void text_report_print_value(const struct report *report, int64_t value)
 {
 	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
 	char text[UNIT_TEXT_MAX + 1] = "+";
@@ -108,7 +108,7 @@ static void print_base(const struct report *report)
 }
 
 /* One line: "cpu 9.5s in 10s (95.00%), 2026-11-21 10:00:00 UTC, 30 of 1529 functions". */
-static void print_head(const struct report *report, size_t shown, size_t count)
+static void text_report_print_head(const struct report *report, size_t shown, size_t count)
 {
 	char text[UNIT_TEXT_MAX];
 
@@ -202,11 +202,11 @@ static int print_functions(const struct report *report, const struct calltree_fu
 		"cum%");
 	for (i = 0; i < count && !err; i++) {
 		sum = add_saturated(sum, flat_value(&functions[i]));
-		print_value(report, flat_value(&functions[i]));
+		text_report_print_value(report, flat_value(&functions[i]));
 		print_percent(report, flat_value(&functions[i]));
 		print_percent(report, sum);
 		fputc(' ', report->out);
-		print_value(report, cum_value(&functions[i]));
+		text_report_print_value(report, cum_value(&functions[i]));
 		print_percent(report, cum_value(&functions[i]));
 		fprintf(report->out, "  ");
 		err = print_name(report, report->tree->names[functions[i].name],
@@ -244,14 +244,14 @@ static int print_top(struct report *report, struct error *error)
 	if (report->options->rows && report->options->rows < shown)
 		shown = report->options->rows;
 	report->unit = functions_unit(report, functions, shown);
-	print_head(report, shown, count);
+	text_report_print_head(report, shown, count);
 	err = print_functions(report, functions, shown);
 	free(functions);
 	return err ? error_errno(error, -err, "the report") : 0;
 }
 
 /* A call is as important as its share of both profiles. */
-static bool is_shown(const struct report *report, uint32_t node)
+static bool text_report_is_shown(const struct report *report, uint32_t node)
 {
 	const struct calltree *tree = report->tree;
 
@@ -271,12 +271,13 @@ static bool is_branch(const struct report *report, uint32_t node)
 
 	if (!node)
 		return false;
-	return is_shown(report, nodes[nodes[nodes[node].parent].first_child].next_sibling);
+	return text_report_is_shown(report,
+				    nodes[nodes[nodes[node].parent].first_child].next_sibling);
 }
 
-static bool is_last(const struct report *report, uint32_t node)
+static bool text_report_is_last(const struct report *report, uint32_t node)
 {
-	return !is_shown(report, report->tree->nodes[node].next_sibling);
+	return !text_report_is_shown(report, report->tree->nodes[node].next_sibling);
 }
 
 /* The branches between the root and a node: whether more siblings follow. */
@@ -308,9 +309,9 @@ static int print_node(const struct report *report, const struct branches *branch
 		print_percent(report, at->base_total);
 	print_percent(report, at->total);
 	fputc(' ', report->out);
-	print_value(report, subtract_saturated(at->total, at->base_total));
+	text_report_print_value(report, subtract_saturated(at->total, at->base_total));
 	fputc(' ', report->out);
-	print_value(report, subtract_saturated(at->self, at->base_self));
+	text_report_print_value(report, subtract_saturated(at->self, at->base_self));
 	fprintf(report->out, "  ");
 	print_branches(report, branches, node);
 	return print_name(report, report->tree->names[at->name],
@@ -322,7 +323,7 @@ static uint32_t next_shown(const struct report *report, uint32_t node)
 {
 	uint32_t next = calltree_next(report->tree, node, false);
 
-	while (next != CALLTREE_NONE && !is_shown(report, next))
+	while (next != CALLTREE_NONE && !text_report_is_shown(report, next))
 		next = calltree_next(report->tree, next, true);
 	return next;
 }
@@ -342,7 +343,8 @@ static struct unit tree_unit(const struct report *report)
 	return choose_unit(report, smallest);
 }
 
-static int print_nodes(const struct report *report, struct branches *branches, size_t *rows)
+static int text_report_print_nodes(const struct report *report, struct branches *branches,
+				   size_t *rows)
 {
 	const struct calltree_node *nodes = report->tree->nodes;
 	uint32_t node = 0, next, left;
@@ -361,7 +363,7 @@ static int print_nodes(const struct report *report, struct branches *branches, s
 		if (array_reserve(&branches->more, &branches->capacity, branches->count, 1,
 				  sizeof(*branches->more)))
 			return -ENOMEM;
-		branches->more[branches->count++] = !is_last(report, node);
+		branches->more[branches->count++] = !text_report_is_last(report, node);
 	}
 }
 
@@ -373,11 +375,11 @@ static int print_tree(struct report *report, struct error *error)
 	int err;
 
 	report->unit = tree_unit(report);
-	print_head(report, 0, 0);
+	text_report_print_head(report, 0, 0);
 	if (report->options->base)
 		fprintf(report->out, " %6s", "base%");
 	fprintf(report->out, " %6s %*s %*s\n", "cum%", width, "cum", width, "flat");
-	err = print_nodes(report, &branches, &rows);
+	err = text_report_print_nodes(report, &branches, &rows);
 	free(branches.more);
 	if (err < 0)
 		return error_errno(error, -err, "the report");

@@ -51,7 +51,7 @@
  */
 #define WRAPPER_KIND_MIN 21u
 
-struct span {
+struct pclntab_span {
 	const uint8_t *data;
 	uint64_t size; /* bytes */
 };
@@ -128,7 +128,7 @@ static const struct layout layouts[] = {
 
 struct segment {
 	uint64_t vaddr;
-	struct span file; /* its bytes in the file */
+	struct pclntab_span file; /* its bytes in the file */
 	bool writable;
 };
 
@@ -141,14 +141,14 @@ struct text_section {
 struct go_pclntab {
 	struct segment *segments;
 	size_t segment_count;
-	struct span relocations; /* Elf64_Rela */
+	struct pclntab_span relocations; /* Elf64_Rela */
 	uint32_t relative; /* type of the relative relocations */
 	unsigned int word; /* bytes of an address */
 	unsigned int quantum; /* bytes; each instruction's length is a multiple */
 	const struct format *format;
 	bool generic_methods;
-	struct span names, units, files, values, functions;
-	struct span trees; /* empty: not found */
+	struct pclntab_span names, units, files, values, functions;
+	struct pclntab_span trees; /* empty: not found */
 	uint32_t function_count;
 	struct text_section *sections;
 	size_t section_count;
@@ -157,8 +157,8 @@ struct go_pclntab {
 };
 
 /* A decoded function record. */
-struct function {
-	struct span record;
+struct pclntab_function {
+	struct pclntab_span record;
 	uint64_t start; /* ELF virtual address; 0: it was not looked up */
 	uint32_t entry; /* code offset */
 	uint32_t name;
@@ -170,7 +170,7 @@ struct function {
 };
 
 /* An inlined call. */
-struct call {
+struct go_inlined_call {
 	uint32_t name;
 	uint32_t pc; /* of the call, relative to the function's entry */
 	uint32_t start_line;
@@ -179,14 +179,14 @@ struct call {
 
 /* Bounds-checked reads */
 
-static struct span span_from(struct span span, uint64_t offset)
+static struct pclntab_span span_from(struct pclntab_span span, uint64_t offset)
 {
 	if (offset >= span.size)
-		return (struct span){NULL, 0};
-	return (struct span){span.data + offset, span.size - offset};
+		return (struct pclntab_span){NULL, 0};
+	return (struct pclntab_span){span.data + offset, span.size - offset};
 }
 
-static bool read_u8(struct span span, uint64_t offset, uint8_t *value)
+static bool read_u8(struct pclntab_span span, uint64_t offset, uint8_t *value)
 {
 	if (offset >= span.size)
 		return false;
@@ -194,9 +194,9 @@ static bool read_u8(struct span span, uint64_t offset, uint8_t *value)
 	return true;
 }
 
-static bool read_u32(struct span span, uint64_t offset, uint32_t *value)
+static bool span_read_u32(struct pclntab_span span, uint64_t offset, uint32_t *value)
 {
-	struct span rest = span_from(span, offset);
+	struct pclntab_span rest = span_from(span, offset);
 
 	if (rest.size < sizeof(*value))
 		return false;
@@ -205,9 +205,9 @@ static bool read_u32(struct span span, uint64_t offset, uint32_t *value)
 	return true;
 }
 
-static bool read_u64(struct span span, uint64_t offset, uint64_t *value)
+static bool span_read_u64(struct pclntab_span span, uint64_t offset, uint64_t *value)
 {
-	struct span rest = span_from(span, offset);
+	struct pclntab_span rest = span_from(span, offset);
 
 	if (rest.size < sizeof(*value))
 		return false;
@@ -216,20 +216,20 @@ static bool read_u64(struct span span, uint64_t offset, uint64_t *value)
 	return true;
 }
 
-static bool read_word(const struct go_pclntab *pclntab, struct span span, uint64_t offset,
-		      uint64_t *value)
+static bool pclntab_read_word(const struct go_pclntab *pclntab, struct pclntab_span span,
+			      uint64_t offset, uint64_t *value)
 {
 	uint32_t narrow;
 
 	if (pclntab->word == sizeof(*value))
-		return read_u64(span, offset, value);
-	if (!read_u32(span, offset, &narrow))
+		return span_read_u64(span, offset, value);
+	if (!span_read_u32(span, offset, &narrow))
 		return false;
 	*value = narrow;
 	return true;
 }
 
-static bool read_varint(struct span *span, uint32_t *value)
+static bool read_varint(struct pclntab_span *span, uint32_t *value)
 {
 	*value = 0;
 	for (unsigned int shift = 0; shift < 32; shift += 7) {
@@ -244,9 +244,9 @@ static bool read_varint(struct span *span, uint32_t *value)
 }
 
 /* Returns the string at an offset, or NULL if it does not end within the span. */
-static const char *string_at(struct span span, uint64_t offset)
+static const char *span_string_at(struct pclntab_span span, uint64_t offset)
 {
-	struct span rest = span_from(span, offset);
+	struct pclntab_span rest = span_from(span, offset);
 
 	if (rest.size > STRING_MAX)
 		rest.size = STRING_MAX;
@@ -256,7 +256,7 @@ static const char *string_at(struct span span, uint64_t offset)
 }
 
 /* Returns the bytes in the file at an address, up to the end of the segment. */
-static struct span bytes_at(const struct go_pclntab *pclntab, uint64_t vaddr)
+static struct pclntab_span pclntab_bytes_at(const struct go_pclntab *pclntab, uint64_t vaddr)
 {
 	for (size_t i = 0; i < pclntab->segment_count; i++) {
 		const struct segment *segment = &pclntab->segments[i];
@@ -264,20 +264,20 @@ static struct span bytes_at(const struct go_pclntab *pclntab, uint64_t vaddr)
 		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->file.size)
 			return span_from(segment->file, vaddr - segment->vaddr);
 	}
-	return (struct span){NULL, 0};
+	return (struct pclntab_span){NULL, 0};
 }
 
 /* Gives the place that the relocation at `index` fills with an address, and that address. */
 static bool relative_relocation(const struct go_pclntab *pclntab, uint64_t index, uint64_t *place,
 				uint64_t *address)
 {
-	struct span entry = span_from(pclntab->relocations, index * sizeof(Elf64_Rela));
+	struct pclntab_span entry = span_from(pclntab->relocations, index * sizeof(Elf64_Rela));
 	uint64_t info;
 
-	return read_u64(entry, offsetof(Elf64_Rela, r_info), &info) &&
+	return span_read_u64(entry, offsetof(Elf64_Rela, r_info), &info) &&
 	       ELF64_R_TYPE(info) == pclntab->relative &&
-	       read_u64(entry, offsetof(Elf64_Rela, r_offset), place) &&
-	       read_u64(entry, offsetof(Elf64_Rela, r_addend), address);
+	       span_read_u64(entry, offsetof(Elf64_Rela, r_offset), place) &&
+	       span_read_u64(entry, offsetof(Elf64_Rela, r_addend), address);
 }
 
 static uint64_t relocation_count(const struct go_pclntab *pclntab)
@@ -289,11 +289,11 @@ static uint64_t relocation_count(const struct go_pclntab *pclntab)
 static bool read_words(const struct go_pclntab *pclntab, uint64_t vaddr, uint64_t *words,
 		       size_t count)
 {
-	struct span span = bytes_at(pclntab, vaddr);
+	struct pclntab_span span = pclntab_bytes_at(pclntab, vaddr);
 	uint64_t place, address;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!read_word(pclntab, span, (uint64_t)i * pclntab->word, &words[i]))
+		if (!pclntab_read_word(pclntab, span, (uint64_t)i * pclntab->word, &words[i]))
 			return false;
 	}
 	for (uint64_t i = 0; i < relocation_count(pclntab); i++) {
@@ -307,10 +307,11 @@ static bool read_words(const struct go_pclntab *pclntab, uint64_t vaddr, uint64_
 
 /* ELF */
 
-static int add_segments(struct go_pclntab *pclntab, Elf *elf, struct span file, struct error *error)
+static int add_segments(struct go_pclntab *pclntab, Elf *elf, struct pclntab_span file,
+			struct error *error)
 {
 	GElf_Phdr header;
-	struct span rest;
+	struct pclntab_span rest;
 	size_t count;
 
 	if (elf_getphdrnum(elf, &count) != 0 || count == 0 || count > SEGMENTS_MAX)
@@ -332,19 +333,19 @@ static int add_segments(struct go_pclntab *pclntab, Elf *elf, struct span file, 
 	return 0;
 }
 
-static void read_dynamic(struct go_pclntab *pclntab, struct span dynamic)
+static void read_dynamic(struct go_pclntab *pclntab, struct pclntab_span dynamic)
 {
 	uint64_t tag, value, table = 0, size = 0;
 
-	for (uint64_t at = 0; read_u64(dynamic, at, &tag) && tag != DT_NULL &&
-			      read_u64(dynamic, at + sizeof(tag), &value);
+	for (uint64_t at = 0; span_read_u64(dynamic, at, &tag) && tag != DT_NULL &&
+			      span_read_u64(dynamic, at + sizeof(tag), &value);
 	     at += sizeof(Elf64_Dyn)) {
 		if (tag == DT_RELA)
 			table = value;
 		if (tag == DT_RELASZ)
 			size = value;
 	}
-	pclntab->relocations = bytes_at(pclntab, table);
+	pclntab->relocations = pclntab_bytes_at(pclntab, table);
 	if (pclntab->relocations.size > size)
 		pclntab->relocations.size = size;
 }
@@ -369,12 +370,13 @@ static void find_relocations(struct go_pclntab *pclntab, Elf *elf, uint16_t mach
 	for (size_t i = 0; i < count; i++) {
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_DYNAMIC)
 			continue;
-		read_dynamic(pclntab, bytes_at(pclntab, header.p_vaddr));
+		read_dynamic(pclntab, pclntab_bytes_at(pclntab, header.p_vaddr));
 		return;
 	}
 }
 
-static int read_elf(struct go_pclntab *pclntab, Elf *elf, struct span file, struct error *error)
+static int read_elf(struct go_pclntab *pclntab, Elf *elf, struct pclntab_span file,
+		    struct error *error)
 {
 	GElf_Ehdr header;
 	int err;
@@ -402,7 +404,7 @@ struct sections {
  * External linkers keep these names: .go.buildinfo is in all programs of Go, also in shared and
  * static libraries. But GNU ld puts .data.rel.ro.gopclntab into .data.rel.ro.
  */
-static bool is_go_section(const char *name)
+static bool pclntab_is_go_section(const char *name)
 {
 	return !strncmp(name, ".go.", 4) || !strcmp(name, ".note.go.buildid") ||
 	       !strcmp(name, ".gosymtab");
@@ -424,7 +426,7 @@ static struct sections read_section_headers(Elf *elf)
 		if (!name || !*name)
 			continue;
 		sections.named = true;
-		sections.go |= is_go_section(name);
+		sections.go |= pclntab_is_go_section(name);
 		sections.pclntab =
 			!strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab");
 		sections.vaddr = header.sh_addr;
@@ -449,12 +451,12 @@ static bool is_quantum(uint8_t bytes)
 }
 
 /* Gives the span from a table's offset to the end. False if the offset is out of range. */
-static bool header_table(const struct go_pclntab *pclntab, struct span tables, unsigned int word,
-			 struct span *table)
+static bool header_table(const struct go_pclntab *pclntab, struct pclntab_span tables,
+			 unsigned int word, struct pclntab_span *table)
 {
 	uint64_t offset;
 
-	if (!read_word(pclntab, tables, 8 + (uint64_t)word * pclntab->word, &offset))
+	if (!pclntab_read_word(pclntab, tables, 8 + (uint64_t)word * pclntab->word, &offset))
 		return false;
 	*table = span_from(tables, offset);
 	return table->size > 0 && offset >= 8 + (uint64_t)HEADER_WORDS * pclntab->word;
@@ -466,25 +468,26 @@ static bool check_first_function(const struct go_pclntab *pclntab)
 	uint32_t entry, record, again;
 
 	return pclntab->functions.size / FUNCTION_PAIR > pclntab->function_count &&
-	       read_u32(pclntab->functions, 0, &entry) &&
-	       read_u32(pclntab->functions, 4, &record) &&
-	       read_u32(pclntab->functions, record, &again) && entry == again;
+	       span_read_u32(pclntab->functions, 0, &entry) &&
+	       span_read_u32(pclntab->functions, 4, &record) &&
+	       span_read_u32(pclntab->functions, record, &again) && entry == again;
 }
 
 /* Reads the header at the start of the span. False if it is not a valid one. */
-static bool read_header(struct go_pclntab *pclntab, struct span tables)
+static bool pclntab_read_header(struct go_pclntab *pclntab, struct pclntab_span tables)
 {
 	uint64_t functions;
 	uint32_t magic;
 
-	if (!read_u32(tables, 0, &magic) || tables.size < 8)
+	if (!span_read_u32(tables, 0, &magic) || tables.size < 8)
 		return false;
 	pclntab->format = find_format(magic);
 	pclntab->quantum = tables.data[6];
 	if (!pclntab->format || tables.data[4] || tables.data[5] || !is_quantum(pclntab->quantum) ||
 	    tables.data[7] != pclntab->word)
 		return false;
-	if (!read_word(pclntab, tables, 8, &functions) || functions == 0 || functions >= UINT32_MAX)
+	if (!pclntab_read_word(pclntab, tables, 8, &functions) || functions == 0 ||
+	    functions >= UINT32_MAX)
 		return false;
 	pclntab->function_count = (uint32_t)functions;
 	return header_table(pclntab, tables, HEADER_NAMES, &pclntab->names) &&
@@ -495,12 +498,12 @@ static bool read_header(struct go_pclntab *pclntab, struct span tables)
 	       check_first_function(pclntab);
 }
 
-static bool is_module(const struct go_pclntab *pclntab, uint64_t header, struct span tables,
-		      const uint64_t *words)
+static bool pclntab_is_module(const struct go_pclntab *pclntab, uint64_t header,
+			      struct pclntab_span tables, const uint64_t *words)
 {
 	const struct {
 		unsigned int word;
-		struct span table;
+		struct pclntab_span table;
 	} expected[] = {
 		{MODULE_NAMES, pclntab->names},
 		{MODULE_UNITS, pclntab->units},
@@ -537,7 +540,7 @@ static bool alloc_sections(struct go_pclntab *pclntab, size_t count)
 }
 
 /* Sets `sections` from a slice of the module data. False if it is not a valid one. */
-static bool read_sections(struct go_pclntab *pclntab, const uint64_t *slice, uint64_t text)
+static bool pclntab_read_sections(struct go_pclntab *pclntab, const uint64_t *slice, uint64_t text)
 {
 	uint64_t words[3 * TEXT_SECTIONS_MAX] = {0}, count = slice[1];
 
@@ -564,21 +567,21 @@ static bool use_single_section(struct go_pclntab *pclntab, uint64_t text)
 	return true;
 }
 
-static bool read_module(struct go_pclntab *pclntab, uint64_t header, struct span tables,
-			uint64_t vaddr)
+static bool pclntab_read_module(struct go_pclntab *pclntab, uint64_t header,
+				struct pclntab_span tables, uint64_t vaddr)
 {
 	uint64_t words[MODULE_WORDS] = {0};
 	const struct layout *layout;
 
 	if (!read_words(pclntab, vaddr, words, MODULE_WORDS) ||
-	    !is_module(pclntab, header, tables, words))
+	    !pclntab_is_module(pclntab, header, tables, words))
 		return false;
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
 		layout = &layouts[i];
 		if (layout->magic != pclntab->format->magic ||
-		    !read_sections(pclntab, &words[layout->sections], words[MODULE_TEXT]))
+		    !pclntab_read_sections(pclntab, &words[layout->sections], words[MODULE_TEXT]))
 			continue;
-		pclntab->trees = bytes_at(pclntab, words[layout->trees]);
+		pclntab->trees = pclntab_bytes_at(pclntab, words[layout->trees]);
 		pclntab->generic_methods = layout->generic_methods;
 		return true;
 	}
@@ -586,7 +589,8 @@ static bool read_module(struct go_pclntab *pclntab, uint64_t header, struct span
 }
 
 /* Searches writable segments for a pointer to the header: the module data begins with one. */
-static bool find_module_in_file(struct go_pclntab *pclntab, uint64_t header, struct span tables)
+static bool find_module_in_file(struct go_pclntab *pclntab, uint64_t header,
+				struct pclntab_span tables)
 {
 	uint64_t value;
 
@@ -596,12 +600,12 @@ static bool find_module_in_file(struct go_pclntab *pclntab, uint64_t header, str
 		if (!segment->writable)
 			continue;
 		for (uint64_t at = -segment->vaddr % pclntab->word;
-		     read_word(pclntab, segment->file, at, &value); at += pclntab->word) {
+		     pclntab_read_word(pclntab, segment->file, at, &value); at += pclntab->word) {
 			if (value != header)
 				continue;
 			if (!within_candidate_limit(pclntab))
 				return false;
-			if (read_module(pclntab, header, tables, segment->vaddr + at))
+			if (pclntab_read_module(pclntab, header, tables, segment->vaddr + at))
 				return true;
 		}
 	}
@@ -609,7 +613,7 @@ static bool find_module_in_file(struct go_pclntab *pclntab, uint64_t header, str
 }
 
 static bool find_module_by_relocation(struct go_pclntab *pclntab, uint64_t header,
-				      struct span tables)
+				      struct pclntab_span tables)
 {
 	uint64_t place, address;
 
@@ -618,17 +622,17 @@ static bool find_module_by_relocation(struct go_pclntab *pclntab, uint64_t heade
 			continue;
 		if (!within_candidate_limit(pclntab))
 			return false;
-		if (read_module(pclntab, header, tables, place))
+		if (pclntab_read_module(pclntab, header, tables, place))
 			return true;
 	}
 	return false;
 }
 
-static bool read_tables(struct go_pclntab *pclntab, uint64_t header)
+static bool pclntab_read_tables(struct go_pclntab *pclntab, uint64_t header)
 {
-	struct span tables = bytes_at(pclntab, header);
+	struct pclntab_span tables = pclntab_bytes_at(pclntab, header);
 
-	return read_header(pclntab, tables) &&
+	return pclntab_read_header(pclntab, tables) &&
 	       (find_module_by_relocation(pclntab, header, tables) ||
 		find_module_in_file(pclntab, header, tables));
 }
@@ -642,13 +646,13 @@ static bool search_tables(struct go_pclntab *pclntab)
 		const struct segment *segment = &pclntab->segments[i];
 
 		for (uint64_t at = -segment->vaddr % pclntab->word;
-		     read_u32(segment->file, at, &magic); at += pclntab->word) {
+		     span_read_u32(segment->file, at, &magic); at += pclntab->word) {
 			if (!find_format(magic) ||
-			    !read_header(pclntab, span_from(segment->file, at)))
+			    !pclntab_read_header(pclntab, span_from(segment->file, at)))
 				continue;
 			if (!within_candidate_limit(pclntab))
 				return false;
-			if (read_tables(pclntab, segment->vaddr + at))
+			if (pclntab_read_tables(pclntab, segment->vaddr + at))
 				return true;
 		}
 	}
@@ -660,11 +664,12 @@ static int find_tables(struct go_pclntab *pclntab, Elf *elf, struct error *error
 	const struct sections sections = read_section_headers(elf);
 	uint32_t magic = 0;
 
-	if (sections.pclntab && read_tables(pclntab, sections.vaddr))
+	if (sections.pclntab && pclntab_read_tables(pclntab, sections.vaddr))
 		return 0;
 	if ((!sections.named || sections.go || sections.pclntab) && search_tables(pclntab))
 		return 0;
-	if (sections.pclntab && read_u32(bytes_at(pclntab, sections.vaddr), 0, &magic) &&
+	if (sections.pclntab &&
+	    span_read_u32(pclntab_bytes_at(pclntab, sections.vaddr), 0, &magic) &&
 	    (magic == MAGIC_1_16 || magic == MAGIC_OLDEST))
 		return error_set(error, ENOTSUP, "built by a Go older than 1.18");
 	return error_set(error, ENODATA, "no function table of Go");
@@ -673,27 +678,27 @@ static int find_tables(struct go_pclntab *pclntab, Elf *elf, struct error *error
 /* Functions */
 
 static bool read_function(const struct go_pclntab *pclntab, uint32_t index,
-			  struct function *function)
+			  struct pclntab_function *function)
 {
 	const struct format *format = pclntab->format;
 	uint64_t pair = (uint64_t)index * FUNCTION_PAIR;
-	struct span record;
+	struct pclntab_span record;
 	uint32_t offset;
 
-	*function = (struct function){0};
-	if (!read_u32(pclntab->functions, pair, &function->entry) ||
-	    !read_u32(pclntab->functions, pair + 4, &offset))
+	*function = (struct pclntab_function){0};
+	if (!span_read_u32(pclntab->functions, pair, &function->entry) ||
+	    !span_read_u32(pclntab->functions, pair + 4, &offset))
 		return false;
 	record = span_from(pclntab->functions, offset);
 	if (record.size < format->function_size)
 		return false;
-	read_u32(record, 4, &function->name);
-	read_u32(record, 20, &function->files);
-	read_u32(record, 24, &function->lines);
-	read_u32(record, 28, &function->pcdata_count);
-	read_u32(record, 32, &function->unit);
+	span_read_u32(record, 4, &function->name);
+	span_read_u32(record, 20, &function->files);
+	span_read_u32(record, 24, &function->lines);
+	span_read_u32(record, 28, &function->pcdata_count);
+	span_read_u32(record, 32, &function->unit);
 	if (format->function_start_line)
-		read_u32(record, format->function_start_line, &function->start_line);
+		span_read_u32(record, format->function_start_line, &function->start_line);
 	read_u8(record, format->function_kind, &function->kind);
 	read_u8(record, format->function_size - 1u, &function->funcdata_count);
 	function->record = record;
@@ -702,7 +707,7 @@ static bool read_function(const struct go_pclntab *pclntab, uint32_t index,
 
 static void find_wrapper_kind(struct go_pclntab *pclntab)
 {
-	struct function function;
+	struct pclntab_function function;
 	uint8_t last = 0;
 
 	for (uint32_t i = 0; i < pclntab->function_count; i++) {
@@ -734,14 +739,14 @@ static bool code_offset(const struct go_pclntab *pclntab, uint64_t vaddr, uint32
 
 /* Finds the last function with an entry at or below the code offset. */
 static bool find_function(const struct go_pclntab *pclntab, uint32_t offset,
-			  struct function *function)
+			  struct pclntab_function *function)
 {
 	uint32_t low = 0, high = pclntab->function_count + 1, entry;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (!read_u32(pclntab->functions, (uint64_t)middle * FUNCTION_PAIR, &entry))
+		if (!span_read_u32(pclntab->functions, (uint64_t)middle * FUNCTION_PAIR, &entry))
 			return false;
 		if (entry <= offset)
 			low = middle + 1;
@@ -754,9 +759,9 @@ static bool find_function(const struct go_pclntab *pclntab, uint32_t offset,
 }
 
 /* Returns a sequence's value at `pc` (relative to the function's entry), or -1. */
-static int32_t value_at(const struct go_pclntab *pclntab, uint32_t sequence, uint32_t pc)
+static int32_t pclntab_value_at(const struct go_pclntab *pclntab, uint32_t sequence, uint32_t pc)
 {
-	struct span rest = span_from(pclntab->values, sequence);
+	struct pclntab_span rest = span_from(pclntab->values, sequence);
 	uint32_t value = UINT32_MAX, delta;
 	uint64_t end = 0;
 
@@ -775,64 +780,65 @@ static int32_t value_at(const struct go_pclntab *pclntab, uint32_t sequence, uin
 	return -1;
 }
 
-static const char *file_at(const struct go_pclntab *pclntab, const struct function *function,
-			   uint32_t pc)
+static const char *file_at(const struct go_pclntab *pclntab,
+			   const struct pclntab_function *function, uint32_t pc)
 {
-	int32_t number = value_at(pclntab, function->files, pc);
+	int32_t number = pclntab_value_at(pclntab, function->files, pc);
 	uint32_t offset;
 
 	if (number < 0 ||
-	    !read_u32(pclntab->units,
-		      ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset), &offset))
+	    !span_read_u32(pclntab->units,
+			   ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset), &offset))
 		return NULL;
 	/* Of a file that no function refers to, it is UINT32_MAX. */
-	return string_at(pclntab->files, offset);
+	return span_string_at(pclntab->files, offset);
 }
 
 /* Inlined calls */
 
-static struct span inline_tree(const struct go_pclntab *pclntab, const struct function *function)
+static struct pclntab_span inline_tree(const struct go_pclntab *pclntab,
+				       const struct pclntab_function *function)
 {
-	const struct span none = {NULL, 0};
+	const struct pclntab_span none = {NULL, 0};
 	uint32_t offset;
 
 	if (function->funcdata_count <= FUNCDATA_INLINE_TREE ||
-	    !read_u32(function->record,
-		      pclntab->format->function_size +
-			      ((uint64_t)function->pcdata_count + FUNCDATA_INLINE_TREE) * 4,
-		      &offset) ||
+	    !span_read_u32(function->record,
+			   pclntab->format->function_size +
+				   ((uint64_t)function->pcdata_count + FUNCDATA_INLINE_TREE) * 4,
+			   &offset) ||
 	    offset == NO_FUNCDATA)
 		return none;
 	return span_from(pclntab->trees, offset);
 }
 
 /* Returns the index of the innermost call inlined at `pc`, or -1. */
-static int32_t call_index(const struct go_pclntab *pclntab, const struct function *function,
+static int32_t call_index(const struct go_pclntab *pclntab, const struct pclntab_function *function,
 			  uint32_t pc)
 {
 	uint32_t sequence;
 
 	if (function->pcdata_count <= PCDATA_INLINE_INDEX ||
-	    !read_u32(function->record, pclntab->format->function_size + PCDATA_INLINE_INDEX * 4,
-		      &sequence))
+	    !span_read_u32(function->record,
+			   pclntab->format->function_size + PCDATA_INLINE_INDEX * 4, &sequence))
 		return -1;
-	return value_at(pclntab, sequence, pc);
+	return pclntab_value_at(pclntab, sequence, pc);
 }
 
-static bool read_call(const struct go_pclntab *pclntab, struct span tree, uint32_t index,
-		      struct call *call)
+static bool read_call(const struct go_pclntab *pclntab, struct pclntab_span tree, uint32_t index,
+		      struct go_inlined_call *call)
 {
 	const struct format *format = pclntab->format;
-	struct span entry = span_from(tree, (uint64_t)index * format->call_size);
+	struct pclntab_span entry = span_from(tree, (uint64_t)index * format->call_size);
 
-	*call = (struct call){0};
+	*call = (struct go_inlined_call){0};
 	if (entry.size < format->call_size)
 		return false;
 	read_u8(entry, format->call_kind, &call->kind);
-	read_u32(entry, format->call_name, &call->name);
-	read_u32(entry, format->call_pc, &call->pc);
+	span_read_u32(entry, format->call_name, &call->name);
+	span_read_u32(entry, format->call_pc, &call->pc);
 	if (format->call_start_line)
-		read_u32(entry, format->call_start_line, &call->start_line);
+		span_read_u32(entry, format->call_start_line, &call->start_line);
 	return true;
 }
 
@@ -888,11 +894,11 @@ static char *printed_name(const struct go_pclntab *pclntab, const char *name)
 
 /* Lookup */
 
-static int report_frame(const struct go_pclntab *pclntab, const struct function *function,
-			uint32_t pc, const struct call *call, go_frame_fn *fn, void *arg)
+static int report_frame(const struct go_pclntab *pclntab, const struct pclntab_function *function,
+			uint32_t pc, const struct go_inlined_call *call, go_frame_fn *fn, void *arg)
 {
-	const char *name = string_at(pclntab->names, call ? call->name : function->name);
-	int32_t line = value_at(pclntab, function->lines, pc);
+	const char *name = span_string_at(pclntab->names, call ? call->name : function->name);
+	int32_t line = pclntab_value_at(pclntab, function->lines, pc);
 	struct go_frame frame = {
 		.system_name = name ? name : "",
 		.file = file_at(pclntab, function, pc),
@@ -916,9 +922,9 @@ static int report_frame(const struct go_pclntab *pclntab, const struct function 
 
 int go_pclntab_lookup(const struct go_pclntab *pclntab, uint64_t vaddr, go_frame_fn *fn, void *arg)
 {
-	struct function function;
-	struct span tree;
-	struct call call;
+	struct pclntab_function function;
+	struct pclntab_span tree;
+	struct go_inlined_call call;
 	uint32_t offset, pc;
 	int32_t index, last = INT32_MAX;
 	int result;
@@ -973,7 +979,7 @@ int go_pclntab_each_function(const struct go_pclntab *pclntab,
 			     int (*fn)(void *arg, const struct go_function *function), void *arg)
 {
 	struct go_function function = {0};
-	struct function record;
+	struct pclntab_function record;
 	uint32_t end;
 	uint8_t flags;
 	int result = 0;
@@ -981,15 +987,15 @@ int go_pclntab_each_function(const struct go_pclntab *pclntab,
 	for (uint32_t i = 0; i < pclntab->function_count && !result; i++) {
 		/* The last entry marks the end of the code. */
 		if (!read_function(pclntab, i, &record) ||
-		    !read_u32(pclntab->functions, ((uint64_t)i + 1) * FUNCTION_PAIR, &end) ||
+		    !span_read_u32(pclntab->functions, ((uint64_t)i + 1) * FUNCTION_PAIR, &end) ||
 		    !find_addresses(pclntab, record.entry, end, &function) ||
-		    !read_u32(record.record, FUNCTION_STACK_SIZES, &function.stack_sizes) ||
+		    !span_read_u32(record.record, FUNCTION_STACK_SIZES, &function.stack_sizes) ||
 		    !read_u8(record.record, pclntab->format->function_kind + 1u, &flags))
 			continue;
 		function.is_wrapper = is_wrapper(pclntab, record.kind);
 		function.is_outermost = flags & FLAG_TOPFRAME;
 		function.changes_stack = flags & FLAG_SPWRITE;
-		function.name = string_at(pclntab->names, record.name);
+		function.name = span_string_at(pclntab->names, record.name);
 		if (!function.name)
 			function.name = "";
 		result = fn(arg, &function);
@@ -1001,7 +1007,7 @@ int go_pclntab_each_stack_size(const struct go_pclntab *pclntab, const struct go
 			       int (*fn)(void *arg, uint64_t start, uint64_t end, int32_t size),
 			       void *arg)
 {
-	struct span rest = span_from(pclntab->values, function->stack_sizes);
+	struct pclntab_span rest = span_from(pclntab->values, function->stack_sizes);
 	uint64_t start = function->start, bytes;
 	uint32_t value = UINT32_MAX, delta;
 	int result = 0;
@@ -1040,7 +1046,7 @@ int go_pclntab_open(const void *data, size_t size, struct go_pclntab **pclntab, 
 		err = error_set(error, ENODATA, "not an ELF file: %s", elf_errmsg(-1));
 		goto fail;
 	}
-	err = read_elf(opened, elf, (struct span){data, size}, error);
+	err = read_elf(opened, elf, (struct pclntab_span){data, size}, error);
 	if (!err)
 		err = find_tables(opened, elf, error);
 	elf_end(elf);

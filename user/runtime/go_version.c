@@ -18,7 +18,7 @@ static const unsigned char magic[] = {0xff, ' ', 'G', 'o', ' ', 'b', 'u',
 				      'i',  'l', 'd', 'i', 'n', 'f', ':'};
 
 /* Reads a number of at most four digits, and advances *at to its end. */
-static bool read_number(const char **at, const char *end, unsigned int *number)
+static bool go_version_read_number(const char **at, const char *end, unsigned int *number)
 {
 	const char *start = *at;
 
@@ -38,8 +38,8 @@ bool go_version_parse(const char *text, size_t length, struct go_version *versio
 	at += 2;
 	version->text = text;
 	version->length = length;
-	return read_number(&at, end, &version->major) && at < end && *at++ == '.' &&
-	       read_number(&at, end, &version->minor);
+	return go_version_read_number(&at, end, &version->major) && at < end && *at++ == '.' &&
+	       go_version_read_number(&at, end, &version->minor);
 }
 
 bool go_version_find(const void *bytes, size_t size, struct go_version *version)

@@ -15,7 +15,7 @@
 #include "lib/regular_file.h"
 #include "lib/upper_bound.h"
 
-struct entry {
+struct perf_map_entry {
 	uint64_t start; /* first, for upper_bound() */
 	uint64_t end;
 	size_t name; /* offset in names */
@@ -23,7 +23,7 @@ struct entry {
 };
 
 struct perf_map {
-	struct entry *entries; /* sorted by start, disjoint */
+	struct perf_map_entry *entries; /* sorted by start, disjoint */
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
@@ -93,7 +93,7 @@ static bool parse_hex(const char **text, uint64_t *number)
 }
 
 /* Parses "START SIZE NAME". *name points into `line`. */
-static bool parse_line(const char *line, struct entry *entry, const char **name)
+static bool perf_map_parse_line(const char *line, struct perf_map_entry *entry, const char **name)
 {
 	uint64_t size;
 
@@ -107,11 +107,11 @@ static bool parse_line(const char *line, struct entry *entry, const char **name)
 
 static int parse_and_add_line(struct perf_map *map, const char *line)
 {
-	struct entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
+	struct perf_map_entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
 	const char *name;
 	size_t size;
 
-	if (!parse_line(line, &entry, &name))
+	if (!perf_map_parse_line(line, &entry, &name))
 		return 0;
 	size = strlen(name) + 1;
 	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(entry)) != 0 ||
@@ -135,7 +135,7 @@ static void skip_line(FILE *stream, uint64_t *total)
 	}
 }
 
-static int read_lines(struct perf_map *map, FILE *stream)
+static int perf_map_read_lines(struct perf_map *map, FILE *stream)
 {
 	char line[PERF_MAP_LINE_MAX];
 	uint64_t total = 0;
@@ -163,9 +163,9 @@ static int read_lines(struct perf_map *map, FILE *stream)
 
 /* Overlapping entries */
 
-static int compare_entries(const void *a, const void *b)
+static int perf_map_compare_entries(const void *a, const void *b)
 {
-	const struct entry *left = a, *right = b;
+	const struct perf_map_entry *left = a, *right = b;
 
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
@@ -174,7 +174,7 @@ static int compare_entries(const void *a, const void *b)
 
 /* Entries that hold the current address: a heap of their indices with the latest on top. */
 struct heap {
-	const struct entry *entries;
+	const struct perf_map_entry *entries;
 	uint32_t *items;
 	size_t count;
 };
@@ -216,7 +216,7 @@ static void heap_pop(struct heap *heap)
 	}
 }
 
-static int append_range(struct perf_map *map, const struct entry *source, uint64_t start,
+static int append_range(struct perf_map *map, const struct perf_map_entry *source, uint64_t start,
 			uint64_t end)
 {
 	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*source)) != 0)
@@ -228,7 +228,7 @@ static int append_range(struct perf_map *map, const struct entry *source, uint64
 }
 
 /* Sweeps over the sorted entries and appends the latest one at each address to `map`. */
-static int append_latest(struct perf_map *map, const struct entry *entries, size_t count,
+static int append_latest(struct perf_map *map, const struct perf_map_entry *entries, size_t count,
 			 struct heap *heap)
 {
 	uint64_t at = 0, end;
@@ -255,7 +255,7 @@ static int append_latest(struct perf_map *map, const struct entry *entries, size
 
 static int resolve_overlaps(struct perf_map *map)
 {
-	struct entry *entries = map->entries;
+	struct perf_map_entry *entries = map->entries;
 	struct heap heap = {.entries = entries};
 	size_t count = map->count;
 	int err;
@@ -265,7 +265,7 @@ static int resolve_overlaps(struct perf_map *map)
 	heap.items = calloc(count, sizeof(*heap.items));
 	if (!heap.items)
 		return -ENOMEM;
-	qsort(entries, count, sizeof(*entries), compare_entries);
+	qsort(entries, count, sizeof(*entries), perf_map_compare_entries);
 	map->entries = NULL;
 	map->count = map->capacity = 0;
 	err = append_latest(map, entries, count, &heap);
@@ -276,25 +276,25 @@ static int resolve_overlaps(struct perf_map *map)
 
 int perf_map_read(int fd, struct perf_map **map)
 {
-	struct perf_map *new = calloc(1, sizeof(*new));
+	struct perf_map *loaded = calloc(1, sizeof(*loaded));
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
 	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r");
 
-	if (!new || !stream || fseek(stream, 0, SEEK_SET) != 0) {
-		err = new ? -errno : -ENOMEM;
+	if (!loaded || !stream || fseek(stream, 0, SEEK_SET) != 0) {
+		err = loaded ? -errno : -ENOMEM;
 	} else {
-		err = read_lines(new, stream);
+		err = perf_map_read_lines(loaded, stream);
 		if (!err)
-			err = resolve_overlaps(new);
+			err = resolve_overlaps(loaded);
 	}
 	if (stream)
 		fclose(stream);
 	else if (copy >= 0)
 		close(copy);
 	if (err)
-		perf_map_free(new);
+		perf_map_free(loaded);
 	else
-		*map = new;
+		*map = loaded;
 	return err;
 }
 

@@ -15,7 +15,7 @@
 
 #define NONE UINT32_MAX
 
-struct entry {
+struct watched_map {
 	uint32_t pid, ns_pid;
 	uint64_t start_time;
 	uint32_t id; /* 0: the entry is unused */
@@ -30,7 +30,7 @@ struct entry {
 };
 
 /* The open maps of the processes of a user. */
-struct share {
+struct watcher_share {
 	uint32_t user; /* uid */
 	uint32_t open; /* not 0 */
 };
@@ -42,13 +42,13 @@ struct perf_map_watcher {
 	bool abandoned; /* the thread hangs and may resume: never free this struct */
 	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t wakeup; /* the queue is not empty, or `stop` */
-	struct entry *entries;
+	struct watched_map *entries;
 	size_t count, capacity;
 	uint32_t first, last; /* of the queue, or NONE */
 	uint32_t unused; /* the first unused entry, or NONE */
 	uint32_t last_id;
 	uint32_t open; /* number of open maps */
-	struct share shares[PERF_MAP_WATCHER_OPEN_MAX];
+	struct watcher_share shares[PERF_MAP_WATCHER_OPEN_MAX];
 	size_t share_count;
 	uint64_t dropped; /* number of dropped entries, and of rejected ones that are unused now */
 	bool stop;
@@ -70,14 +70,14 @@ struct perf_map_watcher *perf_map_watcher_new(const char *root)
 	return watcher;
 }
 
-static void drop_entry(struct perf_map_watcher *watcher, struct entry *entry)
+static void drop_entry(struct perf_map_watcher *watcher, struct watched_map *entry)
 {
 	watcher->dropped += !entry->dropped;
 	entry->dropped = true;
 }
 
 /* Returns the share of a user, or NULL: no map of it is open. Call with the lock held. */
-static struct share *find_share(struct perf_map_watcher *watcher, uint32_t user)
+static struct watcher_share *find_share(struct perf_map_watcher *watcher, uint32_t user)
 {
 	for (size_t i = 0; i < watcher->share_count; i++) {
 		if (watcher->shares[i].user == user)
@@ -87,20 +87,20 @@ static struct share *find_share(struct perf_map_watcher *watcher, uint32_t user)
 }
 
 /* There is room for a map. Call with the lock held. */
-static void charge(struct perf_map_watcher *watcher, uint32_t user)
+static void watcher_charge(struct perf_map_watcher *watcher, uint32_t user)
 {
-	struct share *share = find_share(watcher, user);
+	struct watcher_share *share = find_share(watcher, user);
 
 	if (!share) {
 		share = &watcher->shares[watcher->share_count++];
-		*share = (struct share){.user = user};
+		*share = (struct watcher_share){.user = user};
 	}
 	share->open++;
 	watcher->open++;
 }
 
 /* A map of the user is open. Call with the lock held. */
-static void discharge(struct perf_map_watcher *watcher, uint32_t user)
+static void watcher_discharge(struct perf_map_watcher *watcher, uint32_t user)
 {
 	size_t i = 0;
 
@@ -115,9 +115,9 @@ static void discharge(struct perf_map_watcher *watcher, uint32_t user)
  * Returns the largest share, if a map of it is to make room for one of `user`: not if that user
  * would have the most then. NULL: none is. Call with the lock held.
  */
-static const struct share *larger_share(struct perf_map_watcher *watcher, uint32_t user)
+static const struct watcher_share *larger_share(struct perf_map_watcher *watcher, uint32_t user)
 {
-	const struct share *own = find_share(watcher, user), *largest = NULL;
+	const struct watcher_share *own = find_share(watcher, user), *largest = NULL;
 
 	for (size_t i = 0; i < watcher->share_count; i++) {
 		if (!largest || watcher->shares[i].open > largest->open)
@@ -127,7 +127,7 @@ static const struct share *larger_share(struct perf_map_watcher *watcher, uint32
 }
 
 /* Waits for the next index; NONE: the queue is empty and `stop` is set. Call with the lock. */
-static uint32_t dequeue(struct perf_map_watcher *watcher)
+static uint32_t watcher_dequeue(struct perf_map_watcher *watcher)
 {
 	uint32_t index;
 
@@ -145,26 +145,26 @@ static uint32_t dequeue(struct perf_map_watcher *watcher)
 }
 
 /* Whether the map may still be opened. Call with the lock held. */
-static bool is_pending(const struct entry *entry)
+static bool watcher_is_pending(const struct watched_map *entry)
 {
 	return entry->queued || entry->busy;
 }
 
 /* Whether an entry is of an ended process that has no map. Call with the lock held. */
-static bool is_garbage(const struct entry *entry)
+static bool is_garbage(const struct watched_map *entry)
 {
-	return entry->retired && entry->fd < 0 && !is_pending(entry);
+	return entry->retired && entry->fd < 0 && !watcher_is_pending(entry);
 }
 
 /* Frees an entry, whose fd is closed or the caller's. Call with the lock held. */
 static void release_entry(struct perf_map_watcher *watcher, uint32_t index)
 {
-	struct entry *entry = &watcher->entries[index];
+	struct watched_map *entry = &watcher->entries[index];
 
 	if (entry->fd >= 0)
-		discharge(watcher, entry->user);
+		watcher_discharge(watcher, entry->user);
 	watcher->dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
-	*entry = (struct entry){.fd = -1, .next = watcher->unused};
+	*entry = (struct watched_map){.fd = -1, .next = watcher->unused};
 	watcher->unused = index;
 }
 
@@ -172,7 +172,7 @@ static void release_entry(struct perf_map_watcher *watcher, uint32_t index)
 static int take_newest(struct perf_map_watcher *watcher, uint32_t user)
 {
 	uint32_t newest = NONE;
-	struct entry *entry;
+	struct watched_map *entry;
 	int fd;
 
 	for (uint32_t i = 0; i < watcher->count; i++) {
@@ -183,7 +183,7 @@ static int take_newest(struct perf_map_watcher *watcher, uint32_t user)
 	}
 	entry = &watcher->entries[newest];
 	fd = entry->fd;
-	discharge(watcher, user);
+	watcher_discharge(watcher, user);
 	entry->fd = -1;
 	drop_entry(watcher, entry);
 	if (is_garbage(entry))
@@ -195,9 +195,10 @@ static int take_newest(struct perf_map_watcher *watcher, uint32_t user)
  * Stores the fd of a map. The old one may belong to a file that was replaced. Returns the fd
  * for the caller to close, or -1. Call with the lock held.
  */
-static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd, uint32_t user)
+static int store_fd(struct perf_map_watcher *watcher, struct watched_map *entry, int fd,
+		    uint32_t user)
 {
-	const struct share *larger;
+	const struct watcher_share *larger;
 	int old = entry->fd;
 
 	if (fd < 0)
@@ -212,7 +213,7 @@ static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int f
 			}
 			old = take_newest(watcher, larger->user);
 		}
-		charge(watcher, user);
+		watcher_charge(watcher, user);
 	}
 	watcher->dropped -= entry->dropped;
 	entry->dropped = false;
@@ -232,8 +233,8 @@ static void *run_watcher(void *arg)
 	uint32_t index;
 
 	pthread_mutex_lock(&watcher->lock);
-	while ((index = dequeue(watcher)) != NONE) {
-		struct entry entry = watcher->entries[index];
+	while ((index = watcher_dequeue(watcher)) != NONE) {
+		struct watched_map entry = watcher->entries[index];
 		uint32_t user = UINT32_MAX;
 		int fd;
 
@@ -256,15 +257,15 @@ static void *run_watcher(void *arg)
 }
 
 /* A dropped map is tried again only if there is room: see store_fd(). Call with the lock held. */
-static bool has_room(struct perf_map_watcher *watcher, const struct entry *entry)
+static bool has_room(struct perf_map_watcher *watcher, const struct watched_map *entry)
 {
 	return watcher->open < PERF_MAP_WATCHER_OPEN_MAX || larger_share(watcher, entry->user);
 }
 
 /* Call with the lock held. */
-static void enqueue(struct perf_map_watcher *watcher, uint32_t index)
+static void watcher_enqueue(struct perf_map_watcher *watcher, uint32_t index)
 {
-	struct entry *entry = &watcher->entries[index];
+	struct watched_map *entry = &watcher->entries[index];
 
 	if (entry->queued || (entry->dropped && !has_room(watcher, entry)))
 		return;
@@ -287,7 +288,7 @@ static uint32_t unused_entry(struct perf_map_watcher *watcher)
 						    watcher->count, 1, sizeof(*watcher->entries)))
 		return NONE;
 	watcher->unused = (uint32_t)watcher->count++;
-	watcher->entries[watcher->unused] = (struct entry){.fd = -1, .next = NONE};
+	watcher->entries[watcher->unused] = (struct watched_map){.fd = -1, .next = NONE};
 	return watcher->unused;
 }
 
@@ -311,17 +312,17 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 	pthread_mutex_lock(&watcher->lock);
 	index = unused_entry(watcher);
 	if (index != NONE) {
-		struct entry *entry = &watcher->entries[index];
+		struct watched_map *entry = &watcher->entries[index];
 
 		watcher->unused = entry->next;
-		*entry = (struct entry){.pid = pid,
-					.ns_pid = ns_pid,
-					.start_time = start_time,
-					.id = ++watcher->last_id,
-					.fd = -1,
-					.user = UINT32_MAX};
+		*entry = (struct watched_map){.pid = pid,
+					      .ns_pid = ns_pid,
+					      .start_time = start_time,
+					      .id = ++watcher->last_id,
+					      .fd = -1,
+					      .user = UINT32_MAX};
 		if (watcher->thread_runs)
-			enqueue(watcher, index);
+			watcher_enqueue(watcher, index);
 		else
 			drop_entry(watcher, entry);
 	}
@@ -334,7 +335,7 @@ void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index)
 	if (watcher->stop || !start_thread(watcher))
 		return;
 	pthread_mutex_lock(&watcher->lock);
-	enqueue(watcher, index);
+	watcher_enqueue(watcher, index);
 	pthread_mutex_unlock(&watcher->lock);
 }
 
@@ -372,13 +373,13 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 
 uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, bool is_alive)
 {
-	const struct entry *entry;
+	const struct watched_map *entry;
 	bool may_appear;
 	uint32_t id;
 
 	pthread_mutex_lock(&watcher->lock);
 	entry = &watcher->entries[index];
-	may_appear = is_pending(entry) || (is_alive && !watcher->stop);
+	may_appear = watcher_is_pending(entry) || (is_alive && !watcher->stop);
 	id = entry->fd >= 0 || may_appear ? entry->id : 0;
 	pthread_mutex_unlock(&watcher->lock);
 	return id;
@@ -386,7 +387,7 @@ uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, b
 
 void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index)
 {
-	struct entry *entry;
+	struct watched_map *entry;
 
 	pthread_mutex_lock(&watcher->lock);
 	entry = &watcher->entries[index];
@@ -400,7 +401,7 @@ void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index)
 static void take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps, size_t *count)
 {
 	for (uint32_t i = 0; i < watcher->count; i++) {
-		const struct entry *entry = &watcher->entries[i];
+		const struct watched_map *entry = &watcher->entries[i];
 		int fd;
 
 		if (entry->fd < 0)
@@ -417,9 +418,9 @@ static void take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps
 static void release_retired(struct perf_map_watcher *watcher)
 {
 	for (uint32_t i = 0; i < watcher->count; i++) {
-		struct entry *entry = &watcher->entries[i];
+		struct watched_map *entry = &watcher->entries[i];
 
-		if (!entry->retired || is_pending(entry) || entry->fd < 0)
+		if (!entry->retired || watcher_is_pending(entry) || entry->fd < 0)
 			continue;
 		close(entry->fd);
 		release_entry(watcher, i);
@@ -448,7 +449,7 @@ uint64_t perf_maps_dropped(struct perf_map_watcher *watcher)
 	pthread_mutex_lock(&watcher->lock);
 	dropped = watcher->dropped;
 	for (size_t i = 0; i < watcher->count; i++) {
-		const struct entry *entry = &watcher->entries[i];
+		const struct watched_map *entry = &watcher->entries[i];
 
 		dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
 	}

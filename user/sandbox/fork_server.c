@@ -41,7 +41,7 @@
 
 _Static_assert(WORKER_FDS_MAX + 1 <= PASSED_FDS_MAX, "a lifeline is passed with the fds");
 
-struct worker {
+struct server_worker {
 	pid_t pid;
 	enum worker_kind kind;
 	int lifeline; /* -1: its status was sent when it was killed */
@@ -58,14 +58,14 @@ struct limits {
 	int64_t cpu_ns, hang_ns;
 };
 
-struct server {
+struct fork_server {
 	worker_function *work;
 	int control; /* to the parent */
 	int child_signals; /* signalfd for SIGCHLD */
 	bool has_filter;
 	struct oom_score oom_score;
 	int64_t ended_cpu[WORKER_KINDS]; /* ns, of workers that were reaped */
-	struct worker workers[WORKERS_MAX];
+	struct server_worker workers[WORKERS_MAX];
 	size_t count;
 };
 
@@ -92,7 +92,7 @@ static int prepare_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static unsigned int confine_server(struct server *server)
+static unsigned int confine_server(struct fork_server *server)
 {
 	bool is_root = geteuid() == 0, has_empty_root = getpid() == 1 && !enter_empty_root();
 	unsigned int missing = 0;
@@ -116,8 +116,8 @@ static unsigned int confine_server(struct server *server)
 
 /* The server: workers */
 
-static void run_worker(const struct server *server, enum worker_kind kind, const int fds[],
-		       size_t count)
+static void fork_server_run_worker(const struct fork_server *server, enum worker_kind kind,
+				   const int fds[], size_t count)
 {
 	/* Without a filter where the server has one, something is wrong. */
 	if (seccomp_confine_worker(fds, count) && server->has_filter)
@@ -126,8 +126,8 @@ static void run_worker(const struct server *server, enum worker_kind kind, const
 	_exit(0);
 }
 
-static void start_worker(struct server *server, enum worker_kind kind, const int fds[],
-			 size_t count)
+static void fork_server_start_worker(struct fork_server *server, enum worker_kind kind,
+				     const int fds[], size_t count)
 {
 	pid_t pid;
 
@@ -136,12 +136,12 @@ static void start_worker(struct server *server, enum worker_kind kind, const int
 	oom_score_set(&server->oom_score, true);
 	pid = child_fork(kind == WORKER_UNWIND_TABLE ? CHILD_TABLE_WORKER : CHILD_WORKER);
 	if (pid == 0)
-		run_worker(server, kind, fds + 1, count - 1);
+		fork_server_run_worker(server, kind, fds + 1, count - 1);
 	oom_score_set(&server->oom_score, false);
 	if (pid < 0)
 		return;
 	/* Below, the caller closes all but the lifeline. */
-	server->workers[server->count++] = (struct worker){
+	server->workers[server->count++] = (struct server_worker){
 		.pid = pid,
 		.kind = kind,
 		.lifeline = fds[0],
@@ -150,7 +150,7 @@ static void start_worker(struct server *server, enum worker_kind kind, const int
 }
 
 /* Sends the first status of a worker, and closes its lifeline. */
-static void send_status(struct worker *worker, int status)
+static void send_status(struct server_worker *worker, int status)
 {
 	if (worker->lifeline < 0)
 		return;
@@ -159,7 +159,7 @@ static void send_status(struct worker *worker, int status)
 	worker->lifeline = -1;
 }
 
-static void reap_workers(struct server *server)
+static void reap_workers(struct fork_server *server)
 {
 	struct signalfd_siginfo info;
 	struct rusage usage;
@@ -170,7 +170,7 @@ static void reap_workers(struct server *server)
 		;
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
 		for (size_t i = 0; i < server->count; i++) {
-			struct worker *worker = &server->workers[i];
+			struct server_worker *worker = &server->workers[i];
 
 			if (worker->pid != pid)
 				continue;
@@ -182,7 +182,7 @@ static void reap_workers(struct server *server)
 	}
 }
 
-static void answer_cpu(struct server *server, int socket)
+static void answer_cpu(struct fork_server *server, int socket)
 {
 	struct sandbox_cpu cpu = {.server = now_ns(CLOCK_PROCESS_CPUTIME_ID)};
 	int64_t used;
@@ -199,7 +199,7 @@ static void answer_cpu(struct server *server, int socket)
 }
 
 /* Returns false when the parent is gone. */
-static bool handle_request(struct server *server)
+static bool fork_server_handle_request(struct fork_server *server)
 {
 	int fds[PASSED_FDS_MAX];
 	size_t count = PASSED_FDS_MAX, started = server->count;
@@ -209,13 +209,13 @@ static bool handle_request(struct server *server)
 	if (got == sizeof(kind) && kind == REQUEST_CPU && count)
 		answer_cpu(server, fds[0]);
 	else if (got == sizeof(kind))
-		start_worker(server, kind, fds, count);
+		fork_server_start_worker(server, kind, fds, count);
 	for (size_t i = server->count > started; i < count; i++)
 		close(fds[i]);
 	return got > 0;
 }
 
-static void kill_worker(struct worker *worker)
+static void kill_worker(struct server_worker *worker)
 {
 	kill(worker->pid, SIGKILL);
 	worker->killed = true;
@@ -226,7 +226,7 @@ static void kill_worker(struct worker *worker)
  * Kills a worker at a limit. The parent gets a signal as its status now, not when the worker is
  * reaped: a worker in the kernel, as on a dead file system, dies late or never.
  */
-static void kill_at_limit(struct worker *worker, int signal_status)
+static void kill_at_limit(struct server_worker *worker, int signal_status)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -240,13 +240,13 @@ static void kill_at_limit(struct worker *worker, int signal_status)
 	kill_worker(worker);
 }
 
-static void begin_window(struct worker *worker, int64_t cpu, int64_t now)
+static void fork_server_begin_window(struct server_worker *worker, int64_t cpu, int64_t now)
 {
 	worker->window_end = now + worker->hang_ns;
 	worker->window_cpu = cpu + worker->hang_ns / HANG_PART;
 }
 
-static void schedule_check(struct worker *worker, int64_t cpu, int64_t now)
+static void schedule_check(struct server_worker *worker, int64_t cpu, int64_t now)
 {
 	int64_t left = MAX(worker->cpu_end - MAX(cpu, 0), CHECK_NS);
 
@@ -254,7 +254,7 @@ static void schedule_check(struct worker *worker, int64_t cpu, int64_t now)
 }
 
 /* Handles new limits, or the end of the lifeline. */
-static void handle_lifeline(struct worker *worker)
+static void handle_lifeline(struct server_worker *worker)
 {
 	int64_t cpu = cpu_time_of_process(worker->pid), now = now_ns(CLOCK_MONOTONIC);
 	struct limits limits;
@@ -269,11 +269,11 @@ static void handle_lifeline(struct worker *worker)
 	}
 	worker->cpu_end = cpu < 0 ? INT64_MAX : cpu + limits.cpu_ns;
 	worker->hang_ns = limits.hang_ns;
-	begin_window(worker, cpu, now);
+	fork_server_begin_window(worker, cpu, now);
 	schedule_check(worker, cpu, now);
 }
 
-static void check_limits(struct worker *worker, int64_t now)
+static void check_limits(struct server_worker *worker, int64_t now)
 {
 	int64_t cpu;
 
@@ -292,13 +292,13 @@ static void check_limits(struct worker *worker, int64_t now)
 			kill_at_limit(worker, SIGALRM);
 			return;
 		}
-		begin_window(worker, cpu, now);
+		fork_server_begin_window(worker, cpu, now);
 	}
 	schedule_check(worker, cpu, now);
 }
 
 /* Returns the milliseconds until the first worker is to be checked; -1: none is. */
-static int until_check(const struct server *server)
+static int until_check(const struct fork_server *server)
 {
 	int64_t first = INT64_MAX, left;
 
@@ -310,7 +310,7 @@ static int until_check(const struct server *server)
 	return (int)MAX(0, MIN(left, INT_MAX));
 }
 
-static void serve(struct server *server)
+static void fork_server_serve(struct fork_server *server)
 {
 	struct pollfd fds[WORKERS_MAX + 2];
 	size_t count;
@@ -321,7 +321,7 @@ static void serve(struct server *server)
 		fds[0] = (struct pollfd){.fd = server->control, .events = POLLIN};
 		fds[1] = (struct pollfd){.fd = server->child_signals, .events = POLLIN};
 		for (size_t i = 0; i < count; i++) {
-			const struct worker *worker = &server->workers[i];
+			const struct server_worker *worker = &server->workers[i];
 
 			fds[i + 2] = (struct pollfd){
 				.fd = worker->killed ? -1 : worker->lifeline,
@@ -339,14 +339,14 @@ static void serve(struct server *server)
 			check_limits(&server->workers[i], now);
 		if (fds[1].revents)
 			reap_workers(server);
-		if (fds[0].revents && !handle_request(server))
+		if (fds[0].revents && !fork_server_handle_request(server))
 			return;
 	}
 }
 
-static void run_server(int control, worker_function *work)
+static void fork_server_run(int control, worker_function *work)
 {
-	struct server server = {.work = work, .control = control};
+	struct fork_server server = {.work = work, .control = control};
 	unsigned int missing;
 
 	server.child_signals = prepare_signals();
@@ -358,7 +358,7 @@ static void run_server(int control, worker_function *work)
 	oom_score_open(&server.oom_score);
 	missing = confine_server(&server);
 	if (server.child_signals >= 0 && send_fd(control, &missing, sizeof(missing), -1) == 0)
-		serve(&server);
+		fork_server_serve(&server);
 	_exit(0);
 }
 
@@ -386,7 +386,7 @@ int sandbox_server_start(struct sandbox_server *server, worker_function *work, s
 		return error_errno(error, errno, "can't start the sandbox");
 	server->pid = child_fork(CHILD_SANDBOX_SERVER);
 	if (server->pid == 0)
-		run_server(ends[1], work);
+		fork_server_run(ends[1], work);
 	err = server->pid < 0 ? -errno : 0;
 	close(ends[1]);
 	server->socket = ends[0];

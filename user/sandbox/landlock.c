@@ -36,7 +36,7 @@ static int make_rules(uint64_t *rights)
 	return rules < 0 ? -errno : (int)rules;
 }
 
-static int permit(int rules, const char *directory, uint64_t rights)
+static int landlock_permit(int rules, const char *directory, uint64_t rights)
 {
 	struct landlock_path_beneath_attr beneath = {
 		.allowed_access = rights,
@@ -74,7 +74,7 @@ int landlock_confine(const char *directory)
 	uint64_t rights = 0;
 	int rules = make_rules(&rights);
 
-	return rules < 0 ? rules : restrict_self(rules, permit(rules, directory, rights));
+	return rules < 0 ? rules : restrict_self(rules, landlock_permit(rules, directory, rights));
 }
 
 int landlock_confine_writing(const char *directory)
@@ -84,8 +84,8 @@ int landlock_confine_writing(const char *directory)
 
 	if (rules < 0)
 		return rules;
-	err = permit(rules, "/", READING);
+	err = landlock_permit(rules, "/", READING);
 	if (!err)
-		err = permit(rules, directory, rights);
+		err = landlock_permit(rules, directory, rights);
 	return restrict_self(rules, err);
 }

@@ -28,7 +28,7 @@ static int wait_readable(int fd, int64_t end)
 	return ready ? 0 : -ETIMEDOUT;
 }
 
-static ssize_t read_result(int fd, char *result, size_t size, int64_t end)
+static ssize_t worker_call_read_result(int fd, char *result, size_t size, int64_t end)
 {
 	size_t done = 0;
 	char excess;
@@ -100,7 +100,7 @@ ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, 
 	if (lifeline < 0)
 		return lifeline;
 	sandbox_worker_limit(lifeline, cpu_ms * NS_PER_MS, HANG_NS);
-	got = read_result(output, result, size, end);
+	got = worker_call_read_result(output, result, size, end);
 	close(output);
 	if (got >= 0) {
 		int err = check_exit(lifeline, end);

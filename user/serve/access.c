@@ -18,7 +18,7 @@
 #define TOKEN_LENGTH_MAX 4096u
 #define BEARER "Bearer "
 
-static int read_text(int fd, char *text, size_t size)
+static int access_read_text(int fd, char *text, size_t size)
 {
 	size_t length = 0;
 	ssize_t got;
@@ -37,7 +37,7 @@ static void text_wipe(char *text)
 }
 
 /* Returns the contents of a file, which the caller frees, or NULL with `error` set. */
-static char *read_file(const char *path, bool is_secret, int *err, struct error *error)
+static char *access_read_file(const char *path, bool is_secret, int *err, struct error *error)
 {
 	struct stat status;
 	int fd = open_regular_file(path, 0, &status);
@@ -52,7 +52,7 @@ static char *read_file(const char *path, bool is_secret, int *err, struct error 
 		*err = error_set(error, EPERM, "%s: all users can read or write it", path);
 	if (!*err) {
 		text = calloc(1, (size_t)status.st_size + 1);
-		*err = text ? read_text(fd, text, (size_t)status.st_size) : -ENOMEM;
+		*err = text ? access_read_text(fd, text, (size_t)status.st_size) : -ENOMEM;
 		if (*err)
 			error_errno(error, -*err, "%s", path);
 	}
@@ -69,7 +69,7 @@ static int read_token(struct access *access, const char *path, struct error *err
 	size_t length = 0;
 	int err;
 
-	access->token = read_file(path, true, &err, error);
+	access->token = access_read_file(path, true, &err, error);
 	if (err)
 		return err;
 	while (isgraph((unsigned char)access->token[length]))
@@ -94,12 +94,13 @@ int access_read(struct access *access, const struct access_files *files, struct 
 	if (files->client_ca && !files->certificate)
 		return error_set(error, EINVAL, "--tls-client-ca needs --tls-cert");
 	if (files->certificate)
-		access->certificate = read_file(files->certificate, !files->key, &err, error);
+		access->certificate =
+			access_read_file(files->certificate, !files->key, &err, error);
 	if (files->certificate && !err)
-		access->key =
-			read_file(files->key ? files->key : files->certificate, true, &err, error);
+		access->key = access_read_file(files->key ? files->key : files->certificate, true,
+					       &err, error);
 	if (files->client_ca && !err)
-		access->client_ca = read_file(files->client_ca, false, &err, error);
+		access->client_ca = access_read_file(files->client_ca, false, &err, error);
 	if (files->token && !err)
 		err = read_token(access, files->token, error);
 	return err;

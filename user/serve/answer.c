@@ -116,7 +116,7 @@ static int write_sum(struct sum *sum, struct sum *base, const struct request *re
 
 /* Slices */
 
-static int add_file(struct sum *sum, int file, struct error *error)
+static int answer_add_file(struct sum *sum, int file, struct error *error)
 {
 	struct profile *profile;
 	struct stat status;
@@ -145,7 +145,7 @@ static int add_slices(struct sum *sum, const struct slice_file *slices, size_t c
 	for (size_t i = 0; i < count && !err; i++) {
 		sum_add_time(sum, slices[i].start_ns, slices[i].duration_ns);
 		if (slices[i].file >= 0)
-			err = add_file(sum, slices[i].file, error);
+			err = answer_add_file(sum, slices[i].file, error);
 	}
 	return err;
 }
@@ -225,7 +225,8 @@ int store_slices(const struct store_config *config, const struct slice_file *sli
 
 /* The store */
 
-static int add_window(const struct profile *profile, const struct window_name *name, void *arg)
+static int answer_add_window(const struct profile *profile, const struct window_name *name,
+			     void *arg)
 {
 	struct sum *sum = arg;
 	int err = sum_add(sum, profile);
@@ -248,8 +249,8 @@ static int sum_range(struct sum *sum, const char *store, int64_t from_us, int64_
 
 	if (err)
 		return error_errno(error, -err, "can't merge windows");
-	err = store_query(store, from_us, until_us, selection->service, add_window, sum, &query,
-			  error);
+	err = store_query(store, from_us, until_us, selection->service, answer_add_window, sum,
+			  &query, error);
 	if (!err && query.unreadable)
 		profile_comment(sum->profile, "windows that could not be read: %zu",
 				query.unreadable);
@@ -285,7 +286,7 @@ static int write_json(struct json_object *object, int file, struct error *error)
 	return end_stream(out, error);
 }
 
-static void add_number(struct json_object *object, const char *key, int64_t number)
+static void answer_add_number(struct json_object *object, const char *key, int64_t number)
 {
 	json_object_object_add(object, key, json_object_new_int64(number));
 }
@@ -311,7 +312,7 @@ int answer_windows(const char *path, const struct request *request, int out, str
 		object = json_object_new_object();
 		add_seconds(object, "from", window->name.start_us);
 		add_seconds(object, "until", window_end(&window->name));
-		add_number(object, "bytes", (int64_t)window->size);
+		answer_add_number(object, "bytes", (int64_t)window->size);
 		json_object_array_add(array, object);
 	}
 	store_close(&store);
@@ -336,8 +337,8 @@ static struct json_object *timeline_object(const struct timeline *timeline,
 	if (service->name)
 		json_object_object_add(object, "service", json_object_new_string(service->name));
 	else
-		add_number(object, "others", (int64_t)timeline->others);
-	add_number(object, "cpu_ns", service->sum_ns);
+		answer_add_number(object, "others", (int64_t)timeline->others);
+	answer_add_number(object, "cpu_ns", service->sum_ns);
 	for (size_t step = 0; step < timeline->steps; step++)
 		json_object_array_add(array, json_object_new_int64(service->cpu_ns[step]));
 	json_object_object_add(object, "steps", array);
@@ -361,8 +362,8 @@ int answer_timeline(const char *store, const struct request *request, int out, s
 		json_object_array_add(array, timeline_object(&timeline, &timeline.items[i]));
 	add_seconds(object, "from", request->from_us);
 	add_seconds(object, "until", request->until_us);
-	add_number(object, "windows", (int64_t)query.windows);
-	add_number(object, "unreadable", (int64_t)query.unreadable);
+	answer_add_number(object, "windows", (int64_t)query.windows);
+	answer_add_number(object, "unreadable", (int64_t)query.unreadable);
 	json_object_object_add(object, "services", array);
 	if (!err)
 		err = write_json(object, out, error);
@@ -393,8 +394,8 @@ int answer_services(const char *store, const struct request *request, int out, s
 
 		json_object_object_add(object, "service",
 				       json_object_new_string(services.items[i].name));
-		add_number(object, "samples", services.items[i].samples);
-		add_number(object, "cpu_ns", services.items[i].cpu_ns);
+		answer_add_number(object, "samples", services.items[i].samples);
+		answer_add_number(object, "cpu_ns", services.items[i].cpu_ns);
 		json_object_array_add(array, object);
 	}
 	if (!err)

@@ -110,7 +110,7 @@ static int wait_for_events(struct http *http, int64_t until, struct error *error
 	return 0;
 }
 
-static uint64_t resident_bytes(int statm)
+static uint64_t http_resident_bytes(int statm)
 {
 	char text[128] = "";
 	char *resident;
@@ -131,7 +131,7 @@ static void advance_queries(struct http *http, int64_t now)
 		if (query->state != STATE_ANSWERED)
 			continue;
 		if (query->kind == QUERY_COUNTERS)
-			http->metrics.resident_bytes = resident_bytes(http->config->statm);
+			http->metrics.resident_bytes = http_resident_bytes(http->config->statm);
 		query->is_suspended = false;
 		mhd.resume_connection(query->connection);
 	}
@@ -148,7 +148,7 @@ static void fail_all(struct http *http)
 	}
 }
 
-static int serve(struct http *http, struct error *error)
+static int http_serve(struct http *http, struct error *error)
 {
 	bool started = false;
 	int err = 0;
@@ -180,7 +180,7 @@ static int serve(struct http *http, struct error *error)
 }
 
 /* The sampler sends the REPLY_READY of the first server by itself. */
-static int begin(struct http *http, struct error *error)
+static int http_begin(struct http *http, struct error *error)
 {
 	const struct ask ask = {.type = ASK_BEGIN, .id = query_first_id(http)};
 
@@ -213,9 +213,9 @@ int http_run(const struct http_config *config, struct error *error)
 	http->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	err = http->signals < 0 || fcntl(config->socket, F_SETFL, O_NONBLOCK)
 		      ? error_errno(error, errno, "can't wait for requests")
-		      : begin(http, error);
+		      : http_begin(http, error);
 	if (!err)
-		err = serve(http, error);
+		err = http_serve(http, error);
 	if (!err && !http->ready && config->restarts)
 		err = error_set(error, EIO, "the profiles that were not stored yet are lost");
 	store_query_store_rest(http);

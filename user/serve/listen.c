@@ -156,7 +156,7 @@ int listen_at(const char *address, bool any, gid_t group, struct http_listener *
 	return listen_tcp(address, any, listener, error);
 }
 
-static int inherit(int fd, bool any, struct http_listener *listener, struct error *error)
+static int listener_inherit(int fd, bool any, struct http_listener *listener, struct error *error)
 {
 	struct sockaddr_storage address = {0};
 	socklen_t size = sizeof(address);
@@ -192,7 +192,7 @@ int listen_inherit(struct http_listener *listeners, size_t *count, bool any, str
 	for (int i = 0; i < passed && !err; i++) {
 		if (*count == LISTENERS_MAX)
 			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
-		err = inherit(INHERITED_FIRST + i, any, &listeners[*count], error);
+		err = listener_inherit(INHERITED_FIRST + i, any, &listeners[*count], error);
 		*count += !err;
 	}
 	return err;

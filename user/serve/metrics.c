@@ -6,7 +6,7 @@
 
 #include "record/counters.h"
 
-static void print_head(FILE *out, const char *name, const char *type, const char *help)
+static void metrics_print_head(FILE *out, const char *name, const char *type, const char *help)
 {
 	fprintf(out, "# HELP stackbeat_%s %s\n# TYPE stackbeat_%s %s\n", name, help, name, type);
 }
@@ -14,7 +14,7 @@ static void print_head(FILE *out, const char *name, const char *type, const char
 static void print_one(FILE *out, const char *name, const char *type, const char *help,
 		      uint64_t value)
 {
-	print_head(out, name, type, help);
+	metrics_print_head(out, name, type, help);
 	fprintf(out, "stackbeat_%s %" PRIu64 "\n", name, value);
 }
 
@@ -37,15 +37,15 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 
 	print_one(out, "samples_total", "counter", "Samples in slices that were symbolized.",
 		  counters->samples);
-	print_head(out, "samples_lost_total", "counter", "Samples lost, by cause.");
+	metrics_print_head(out, "samples_lost_total", "counter", "Samples lost, by cause.");
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		if (counter_table[i].group == COUNTERS_LOST)
 			print_labelled(out, "samples_lost_total", "cause", counter_table[i].name,
 				       counters->session[i]);
 	}
 	print_labelled(out, "samples_lost_total", "cause", "not exported", counters->lost_export);
-	print_head(out, "samples_truncated_total", "counter",
-		   "Samples whose stack is truncated, by cause.");
+	metrics_print_head(out, "samples_truncated_total", "counter",
+			   "Samples whose stack is truncated, by cause.");
 	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++) {
 		print_labelled(out, "samples_truncated_total", "cause", truncation_name(cause),
 			       counters->truncated[cause]);
@@ -59,7 +59,7 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 	print_one(out, "throttled_total", "counter",
 		  "How often the rate was halved on a CPU to keep the budget.",
 		  counters->session[STACKBEAT_S_THROTTLED]);
-	print_head(out, "incomplete_total", "counter", "What the profiles lack, by kind.");
+	metrics_print_head(out, "incomplete_total", "counter", "What the profiles lack, by kind.");
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		if (counter_table[i].is_incomplete)
 			print_labelled(out, "incomplete_total", "kind", counter_table[i].name,
@@ -70,8 +70,9 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 	print_one(out, "clock_steps_total", "counter",
 		  "How often the clock was set, by a second or more.", counters->clock_steps);
 	print_one(out, "cpus", "gauge", "CPUs that were online at the start.", counters->cpus);
-	print_head(out, "overhead_seconds_total", "counter",
-		   "CPU time of the module and of all processes of stackbeat, by what it is for.");
+	metrics_print_head(
+		out, "overhead_seconds_total", "counter",
+		"CPU time of the module and of all processes of stackbeat, by what it is for.");
 	for (enum cpu_part part = 0; part < CPU_PARTS; part++)
 		print_seconds(out, "overhead_seconds_total", cpu_part_name(part),
 			      counters_cpu_ns(counters->session, part));
@@ -89,7 +90,7 @@ static void print_store(const struct metrics *metrics, FILE *out)
 		  counts->written);
 	print_one(out, "windows_merged_total", "counter",
 		  "Windows that were merged into longer ones.", counts->merged);
-	print_head(out, "windows_removed_total", "counter", "Windows removed, by reason.");
+	metrics_print_head(out, "windows_removed_total", "counter", "Windows removed, by reason.");
 	print_labelled(out, "windows_removed_total", "reason", "age", counts->removed_old);
 	print_labelled(out, "windows_removed_total", "reason", "size", counts->removed_size);
 	print_labelled(out, "windows_removed_total", "reason", "full disk", counts->removed_full);
@@ -104,15 +105,15 @@ static void print_store(const struct metrics *metrics, FILE *out)
 
 void print_metrics(const struct metrics *metrics, FILE *out)
 {
-	print_head(out, "build_info", "gauge", "Version of stackbeat.");
+	metrics_print_head(out, "build_info", "gauge", "Version of stackbeat.");
 	fputs("stackbeat_build_info{version=\"" STACKBEAT_VERSION "\"} 1\n", out);
 	print_sampling(metrics, out);
 	print_store(metrics, out);
-	print_head(out, "resident_memory_bytes", "gauge", "Resident memory, by process.");
+	metrics_print_head(out, "resident_memory_bytes", "gauge", "Resident memory, by process.");
 	print_labelled(out, "resident_memory_bytes", "process", "sampler",
 		       metrics->sampler.resident_bytes);
 	print_labelled(out, "resident_memory_bytes", "process", "http", metrics->resident_bytes);
-	print_head(
+	metrics_print_head(
 		out, "jobs_killed_total", "counter",
 		"Processes that did not come to their end, for lack of time or memory, by kind.");
 	print_labelled(out, "jobs_killed_total", "kind", "query", metrics->jobs_killed[0]);

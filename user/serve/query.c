@@ -44,7 +44,7 @@ static bool is_for_store(const struct query *asking)
 	return true;
 }
 
-static void ask(struct query *query, enum ask_type type, enum query_state next)
+static void query_ask(struct query *query, enum ask_type type, enum query_state next)
 {
 	struct ask ask = {
 		.type = type,
@@ -66,12 +66,12 @@ void query_begin(struct query *query, int64_t now)
 	query->id = ++http->next_id;
 	query->until = now + SAMPLER_TIMEOUT_NS;
 	if (query->kind == QUERY_COUNTERS) {
-		ask(query, ASK_COUNTERS, STATE_WAIT_REPLY);
+		query_ask(query, ASK_COUNTERS, STATE_WAIT_REPLY);
 	} else if (query->kind == QUERY_PROFILE && query->request.rate > http->config->rate) {
 		query->until += query->request.seconds * NS_PER_SECOND;
-		ask(query, ASK_RECORD, STATE_WAIT_REPLY);
+		query_ask(query, ASK_RECORD, STATE_WAIT_REPLY);
 	} else if (query->kind == QUERY_PROFILE) {
-		ask(query, ASK_CUT, STATE_WAIT_START);
+		query_ask(query, ASK_CUT, STATE_WAIT_START);
 	} else {
 		query->state = STATE_WAIT_JOB;
 	}
@@ -134,7 +134,7 @@ bool query_may_start_job(const struct query *asking)
 	return asking->kind == QUERY_STORE || count < places_for(asking, JOBS_MAX, JOBS_KEPT);
 }
 
-static void start_job(struct query *query)
+static void query_start_job(struct query *query)
 {
 	if (!query_may_start_job(query))
 		return;
@@ -210,7 +210,7 @@ void query_end_job(struct query *query)
 }
 
 /* A client that has gone leaves its place to others. */
-static void give_up(struct query *query)
+static void query_give_up(struct query *query)
 {
 	/* Until it has ended, it is one of those that run. */
 	if (query->state == STATE_RUNNING)
@@ -223,10 +223,10 @@ static void give_up(struct query *query)
 void query_advance(struct query *query, int64_t now)
 {
 	if (query->is_gone)
-		give_up(query);
+		query_give_up(query);
 	if (query->state == STATE_WAIT_TIME && now >= query->until) {
 		query->until = now + SAMPLER_TIMEOUT_NS;
-		ask(query, ASK_CUT, STATE_WAIT_END);
+		query_ask(query, ASK_CUT, STATE_WAIT_END);
 	}
 	if (query->state == STATE_WAIT_SLICES &&
 	    slices_have(&query->http->slices, query->first, query->last)) {
@@ -236,7 +236,7 @@ void query_advance(struct query *query, int64_t now)
 			collect_slices(query);
 	}
 	if (query->state == STATE_WAIT_JOB)
-		start_job(query);
+		query_start_job(query);
 	if (query->state == STATE_RUNNING && child_has_ended(&query->job, false))
 		query_end_job(query);
 	if (query->state != STATE_RUNNING && query->state != STATE_WAIT_JOB &&

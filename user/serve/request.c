@@ -46,7 +46,7 @@ static int not_valid(const char *key, const char *value, const char *expected, s
 }
 
 /* As net/http/pprof of Go: what is no positive number is the default. */
-static int parse_seconds(struct request *request, const char *value, struct error *error)
+static int request_parse_seconds(struct request *request, const char *value, struct error *error)
 {
 	int64_t seconds;
 
@@ -58,7 +58,7 @@ static int parse_seconds(struct request *request, const char *value, struct erro
 	return 0;
 }
 
-static int parse_rate(struct request *request, const char *value, struct error *error)
+static int request_parse_rate(struct request *request, const char *value, struct error *error)
 {
 	int64_t rate;
 
@@ -226,9 +226,9 @@ int request_parameter(struct request *request, const char *key, const char *valu
 	value = value ? value : "";
 	switch ((enum parameter)parameter) {
 	case SECONDS:
-		return parse_seconds(request, value, error);
+		return request_parse_seconds(request, value, error);
 	case RATE:
-		return parse_rate(request, value, error);
+		return request_parse_rate(request, value, error);
 	case PID:
 		return parse_pid(request, value, error);
 	case CGROUP:

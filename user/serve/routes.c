@@ -46,8 +46,9 @@ static const char index_page[] =
 	"<li><a href=\"/api/targets\">targets</a>: one for each service\n"
 	"<li><a href=\"/metrics\">metrics</a>\n</ul>\n";
 
-static enum MHD_Result queue(struct http *http, struct MHD_Connection *connection,
-			     unsigned int status, struct MHD_Response *response, const char *type)
+static enum MHD_Result http_queue(struct http *http, struct MHD_Connection *connection,
+				  unsigned int status, struct MHD_Response *response,
+				  const char *type)
 {
 	enum MHD_Result result;
 
@@ -85,9 +86,9 @@ static enum MHD_Result queue_bytes(struct http *http, struct MHD_Connection *con
 				   unsigned int status, const void *bytes, size_t size,
 				   const char *type)
 {
-	return queue(http, connection, status,
-		     mhd.create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY),
-		     type);
+	return http_queue(
+		http, connection, status,
+		mhd.create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY), type);
 }
 
 enum MHD_Result route_queue_error(struct http *http, struct MHD_Connection *connection,
@@ -154,7 +155,7 @@ enum MHD_Result route_queue_answer(struct query *query)
 	response = mhd.create_response_from_fd((uint64_t)status.st_size, file);
 	if (!response)
 		close(file);
-	return queue(http, query->connection, MHD_HTTP_OK, response, content_type(query));
+	return http_queue(http, query->connection, MHD_HTTP_OK, response, content_type(query));
 }
 
 struct parameters {

@@ -194,29 +194,29 @@ static struct slice_export *free_export(struct sampler *sampler, size_t first, s
 	return NULL;
 }
 
-static int prepare_export(struct slice_export *export, enum child_role role)
+static int prepare_export(struct slice_export *exporter, enum child_role role)
 {
-	int err = child_prepare(&export->child, role, sizeof(struct export_result));
+	int err = child_prepare(&exporter->child, role, sizeof(struct export_result));
 
-	export->used = !err;
+	exporter->used = !err;
 	return err;
 }
 
-static struct export_result *result_of(const struct slice_export *export)
+static struct export_result *slice_result_of(const struct slice_export *exporter)
 {
-	return (struct export_result *)export->child.result;
+	return (struct export_result *)exporter->child.result;
 }
 
-static void release_export(struct slice_export *export)
+static void release_export(struct slice_export *exporter)
 {
-	child_release(&export->child);
-	*export = (struct slice_export){.child.file = -1};
+	child_release(&exporter->child);
+	*exporter = (struct slice_export){.child.file = -1};
 }
 
 /* What is to be written. */
 struct export_work {
 	struct sampler *sampler;
-	struct slice_export *export;
+	struct slice_export *exporter;
 	const struct ask *ask; /* of a session of its own */
 	struct window *window;
 	struct recording *recording;
@@ -250,12 +250,12 @@ static void note_symbols(void *arg)
 	((struct export_result *)arg)->symbols_ns = cpu_time_own();
 }
 
-static int write_profile(const struct export_work *work, struct recorder *recorder,
-			 struct error *error)
+static int slice_write_profile(const struct export_work *work, struct recorder *recorder,
+			       struct error *error)
 {
 	const struct sampler *sampler = work->sampler;
 	struct recording *recording = work->recording;
-	struct export_result *result = result_of(work->export);
+	struct export_result *result = slice_result_of(work->exporter);
 	struct window *window = work->window;
 	struct error warning, missing;
 
@@ -273,9 +273,9 @@ static int write_profile(const struct export_work *work, struct recorder *record
 	/* Without memory for symbols, the samples are worth a profile, which has a comment then. */
 	export_profile(window, recorder->collector.files, recording, &result->counts, &warning,
 		       &missing);
-	if (work->export->for_store)
+	if (work->exporter->for_store)
 		make_window(sampler, window->profile, result);
-	return pprof_write_fd_fast(window->profile, work->export->child.file, "profile", error);
+	return pprof_write_fd_fast(window->profile, work->exporter->child.file, "profile", error);
 }
 
 /* In a new process. */
@@ -293,7 +293,7 @@ static int export_slice(void *arg, struct child *child, struct error *error)
 	(void)child;
 	if (work->is_forked)
 		close_sampler(work->sampler);
-	return write_profile(work, &work->sampler->recorder, error);
+	return slice_write_profile(work, &work->sampler->recorder, error);
 }
 
 static void count_lost(struct sampler *sampler, uint64_t samples, const struct error *error)
@@ -313,7 +313,7 @@ static unsigned int tolerated_missing(const struct sampler *sampler, int64_t now
 }
 
 /* For the copies of this process as well. The rings wait meanwhile. */
-static void keep_symbols(struct sampler *sampler, struct recording *recording)
+static void sampler_keep_symbols(struct sampler *sampler, struct recording *recording)
 {
 	const int64_t monotonic_ns = now_ns(CLOCK_MONOTONIC);
 	int64_t now = monotonic_ns;
@@ -332,12 +332,12 @@ static void keep_symbols(struct sampler *sampler, struct recording *recording)
 /* Ends the current slice. Returns false if there is no process for it: it is to be tried again. */
 static bool cut_slice(struct sampler *sampler)
 {
-	struct slice_export *export = free_export(sampler, 0, EXPORTS_MAX);
+	struct slice_export *exporter = free_export(sampler, 0, EXPORTS_MAX);
 	struct recording recording;
 	struct window window;
 	struct export_work work = {
 		.sampler = sampler,
-		.export = export,
+		.exporter = exporter,
 		.window = &window,
 		.recording = &recording,
 		.is_forked = true,
@@ -345,14 +345,14 @@ static bool cut_slice(struct sampler *sampler)
 	struct reply reply = {.type = REPLY_SLICE};
 	struct error error;
 
-	if (!export || prepare_export(export, CHILD_SLICE_EXPORTER))
+	if (!exporter || prepare_export(exporter, CHILD_SLICE_EXPORTER))
 		return false;
 	if (recorder_take(&sampler->recorder, &window, &recording, &error)) {
 		/* It is tried again with each turn of the loop. */
 		if (strcmp(error.text, sampler->cut_error.text) != 0)
 			sampler->config->warning(error.text, NULL);
 		sampler->cut_error = error;
-		release_export(export);
+		release_export(exporter);
 		return false;
 	}
 	sampler->cut_error.text[0] = '\0';
@@ -363,17 +363,17 @@ static bool cut_slice(struct sampler *sampler)
 	reply.start_ns = recording.start_ns;
 	reply.duration_ns = recording.duration_ns;
 	reply.samples = window.samples;
-	export->reply = reply;
-	export->for_store =
+	exporter->reply = reply;
+	exporter->for_store =
 		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
 	if (window.samples && sampler->config->symbolize)
-		keep_symbols(sampler, &recording);
+		sampler_keep_symbols(sampler, &recording);
 	if (!window.samples) {
-		export->child.result->done = true;
-	} else if (exporter_start(&export->child, &sampler->recorder, export_slice, &work)) {
+		exporter->child.result->done = true;
+	} else if (exporter_start(&exporter->child, &sampler->recorder, export_slice, &work)) {
 		/* Without a process, it is written here: the rings wait. */
 		work.is_forked = false;
-		child_run(&export->child, export_slice, &work);
+		child_run(&exporter->child, export_slice, &work);
 	}
 	window_clear(&window);
 	for (size_t i = 0; i < sampler->cut_count; i++) {
@@ -387,11 +387,11 @@ static bool cut_slice(struct sampler *sampler)
 }
 
 /* Returns whether it was sent, or is kept. */
-static bool deliver(struct sampler *sampler, struct slice_export *export)
+static bool slice_deliver(struct sampler *sampler, struct slice_export *exporter)
 {
-	const struct export_result *result = result_of(export);
+	const struct export_result *result = slice_result_of(exporter);
 	const bool done = result->child.done;
-	struct reply *reply = &export->reply;
+	struct reply *reply = &exporter->reply;
 	struct error error;
 	int file;
 
@@ -406,13 +406,13 @@ static bool deliver(struct sampler *sampler, struct slice_export *export)
 	}
 	snprintf(reply->error, sizeof(reply->error), "%s",
 		 done ? result->child.error : "the process that symbolizes was killed");
-	file = reply->err || !reply->samples ? -1 : export->child.file;
+	file = reply->err || !reply->samples ? -1 : exporter->child.file;
 	if (reply->type != REPLY_SLICE)
 		return send_fd(sampler->config->socket, reply, sizeof(*reply), file) != -EAGAIN;
 	if (!keep_slice(sampler, reply, file))
 		return false;
 	if (file >= 0)
-		export->child.file = -1;
+		exporter->child.file = -1;
 	if (reply->err) {
 		error_set(&error, EIO, "a slice is lost: %s", reply->error);
 		count_lost(sampler, reply->samples, &error);
@@ -427,22 +427,23 @@ static bool deliver(struct sampler *sampler, struct slice_export *export)
 static void reap_exports(struct sampler *sampler, bool waits)
 {
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
-		struct slice_export *export = &sampler->exports[i];
+		struct slice_export *exporter = &sampler->exports[i];
 
-		if (!export->used)
+		if (!exporter->used)
 			continue;
-		if (export->child.pid && child_has_ended(&export->child, waits)) {
-			sampler->recorder.forked_cpu_ns += export->child.cpu_ns;
-			sampler->recorder.forked_symbols_ns += result_of(export)->symbols_ns;
+		if (exporter->child.pid && child_has_ended(&exporter->child, waits)) {
+			sampler->recorder.forked_cpu_ns += exporter->child.cpu_ns;
+			sampler->recorder.forked_symbols_ns +=
+				slice_result_of(exporter)->symbols_ns;
 		}
-		if (!export->child.pid && deliver(sampler, export))
-			release_export(export);
+		if (!exporter->child.pid && slice_deliver(sampler, exporter))
+			release_export(exporter);
 	}
 }
 
 /* Sessions of their own */
 
-static bool never(void *arg)
+static bool never_stop(void *arg)
 {
 	(void)arg;
 	return false;
@@ -462,7 +463,7 @@ static int record_once(void *arg, struct child *child, struct error *error)
 		.sandbox = sampler->config->sandbox,
 		.shares_sandbox = true,
 		.wake_fd = -1,
-		.stop_requested = never,
+		.stop_requested = never_stop,
 		.warning = sampler->config->warning,
 	};
 	struct recorder *recorder = calloc(1, sizeof(*recorder));
@@ -485,7 +486,7 @@ static int record_once(void *arg, struct child *child, struct error *error)
 		err = recorder_take(recorder, &window, &recording, error);
 	work.window = &window;
 	work.recording = &recording;
-	return err ? err : write_profile(&work, recorder, error);
+	return err ? err : slice_write_profile(&work, recorder, error);
 }
 
 static int refuse_recording(void *arg, struct child *child, struct error *error)
@@ -496,25 +497,25 @@ static int refuse_recording(void *arg, struct child *child, struct error *error)
 
 static void start_recording(struct sampler *sampler, const struct ask *ask)
 {
-	struct slice_export *export = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
+	struct slice_export *exporter = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
 	struct export_work work = {
-		.sampler = sampler, .export = export, .ask = ask, .is_forked = true};
+		.sampler = sampler, .exporter = exporter, .ask = ask, .is_forked = true};
 	struct reply reply = {.type = REPLY_RECORDED, .id = ask->id, .err = -EAGAIN};
 
-	if (!export || prepare_export(export, CHILD_EXTRA_SESSION)) {
+	if (!exporter || prepare_export(exporter, CHILD_EXTRA_SESSION)) {
 		snprintf(reply.error, sizeof(reply.error),
 			 "%u sessions of their own are being recorded", RECORDINGS_MAX);
 		send_reply(sampler, &reply, -1);
 		return;
 	}
-	export->reply = reply;
-	if (exporter_start(&export->child, &sampler->recorder, record_once, &work))
-		child_run(&export->child, refuse_recording, NULL);
+	exporter->reply = reply;
+	if (exporter_start(&exporter->child, &sampler->recorder, record_once, &work))
+		child_run(&exporter->child, refuse_recording, NULL);
 }
 
 /* The loop of the recorder */
 
-static uint64_t resident_bytes(void)
+static uint64_t sampler_resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
 	char line[128] = "";
@@ -545,7 +546,7 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 		counters->slices = sampler->slices;
 		counters->rate = recording.rate;
 		counters->cpus = recording.cpus;
-		counters->resident_bytes = resident_bytes();
+		counters->resident_bytes = sampler_resident_bytes();
 		counters->clock_steps = sampler->recorder.clock_steps;
 	}
 	reply.counters = *counters;
@@ -583,7 +584,7 @@ static void read_asks(struct sampler *sampler)
 		sampler->peer_has_ended = true;
 }
 
-static bool stop_requested(void *arg)
+static bool sampler_is_stopped(void *arg)
 {
 	struct sampler *sampler = arg;
 	struct signalfd_siginfo info;
@@ -594,7 +595,7 @@ static bool stop_requested(void *arg)
 	return requested || sampler->peer_has_ended;
 }
 
-static void drained(void *arg)
+static void sampler_is_drained(void *arg)
 {
 	struct sampler *sampler = arg;
 
@@ -675,8 +676,8 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		.helper = config->symbolize && config->symbolize->debuginfod
 				  ? config->symbolize->debuginfod->pid
 				  : 0,
-		.stop_requested = stop_requested,
-		.drained = drained,
+		.stop_requested = sampler_is_stopped,
+		.drained = sampler_is_drained,
 		.warning = config->warning,
 		.arg = sampler,
 	};

@@ -21,7 +21,7 @@ void timeline_init(struct timeline *timeline, int64_t from_us, int64_t until_us,
 }
 
 /* Returns the number of a service, or STRING_NONE without memory. */
-static uint32_t find_service(struct timeline *timeline, const char *name)
+static uint32_t timeline_find_service(struct timeline *timeline, const char *name)
 {
 	uint32_t index;
 
@@ -65,7 +65,7 @@ static int64_t part_until(int64_t cpu_ns, int64_t start_us, int64_t end_us, int6
 }
 
 /* A sum that would overflow stays at the maximum: the files may be damaged. */
-static void add_to(int64_t *sum, int64_t value)
+static void timeline_add_saturated(int64_t *sum, int64_t value)
 {
 	if (__builtin_add_overflow(*sum, value, sum))
 		*sum = INT64_MAX;
@@ -77,20 +77,20 @@ static int64_t part_between(const struct timeline_part *part, int64_t from_us, i
 	       part_until(part->cpu_ns, part->start_us, part->end_us, from_us);
 }
 
-static int add_part(struct timeline *timeline, const struct timeline_part *part)
+static int timeline_add_part(struct timeline *timeline, const struct timeline_part *part)
 {
 	if (array_reserve(&timeline->parts, &timeline->part_capacity, timeline->part_count, 1,
 			  sizeof(*timeline->parts)))
 		return -ENOMEM;
 	timeline->parts[timeline->part_count++] = *part;
-	add_to(&timeline->items[part->service].sum_ns,
-	       part_between(part, MAX(part->start_us, timeline->from_us),
-			    MIN(part->end_us, timeline->until_us)));
+	timeline_add_saturated(&timeline->items[part->service].sum_ns,
+			       part_between(part, MAX(part->start_us, timeline->from_us),
+					    MIN(part->end_us, timeline->until_us)));
 	return 0;
 }
 
-static void spread(const struct timeline *timeline, const struct timeline_part *part,
-		   int64_t *cpu_ns)
+static void timeline_spread_part(const struct timeline *timeline, const struct timeline_part *part,
+				 int64_t *cpu_ns)
 {
 	const int64_t until_us = MIN(part->end_us, timeline->until_us);
 	int64_t time_us = MAX(part->start_us, timeline->from_us);
@@ -98,7 +98,7 @@ static void spread(const struct timeline *timeline, const struct timeline_part *
 	for (size_t step = step_of(timeline, time_us); time_us < until_us; step++) {
 		const int64_t next_us = MIN(step_start(timeline, step + 1), until_us);
 
-		add_to(&cpu_ns[step], part_between(part, time_us, next_us));
+		timeline_add_saturated(&cpu_ns[step], part_between(part, time_us, next_us));
 		time_us = next_us;
 	}
 }
@@ -112,18 +112,18 @@ int timeline_add(struct timeline *timeline, const struct services *services, int
 		return 0;
 	for (size_t i = 0; i < services->count && !err; i++) {
 		const struct timeline_part part = {
-			.service = find_service(timeline, services->items[i].name),
+			.service = timeline_find_service(timeline, services->items[i].name),
 			.cpu_ns = services->items[i].cpu_ns,
 			.start_us = start_us,
 			.end_us = end_us,
 		};
 
-		err = part.service == STRING_NONE ? -ENOMEM : add_part(timeline, &part);
+		err = part.service == STRING_NONE ? -ENOMEM : timeline_add_part(timeline, &part);
 	}
 	return err;
 }
 
-static int compare_services(const void *left, const void *right)
+static int timeline_compare_services(const void *left, const void *right)
 {
 	const struct timeline_service *a = left, *b = right;
 
@@ -138,7 +138,7 @@ static void sum_others(struct timeline *timeline, size_t max)
 	struct timeline_service others = {.name = NULL};
 
 	for (size_t i = max; i < timeline->count; i++)
-		add_to(&others.sum_ns, timeline->items[i].sum_ns);
+		timeline_add_saturated(&others.sum_ns, timeline->items[i].sum_ns);
 	timeline->others = timeline->count - max;
 	timeline->items[max] = others;
 	timeline->count = max + 1;
@@ -156,7 +156,7 @@ static int set_steps(struct timeline *timeline, const uint32_t *places)
 		const struct timeline_part *part = &timeline->parts[i];
 		size_t place = MIN(places[part->service], timeline->count - 1);
 
-		spread(timeline, part, timeline->items[place].cpu_ns);
+		timeline_spread_part(timeline, part, timeline->items[place].cpu_ns);
 	}
 	return 0;
 }
@@ -169,7 +169,8 @@ int timeline_finish(struct timeline *timeline, size_t max)
 	if (!places)
 		return -ENOMEM;
 	if (timeline->count)
-		qsort(timeline->items, timeline->count, sizeof(*timeline->items), compare_services);
+		qsort(timeline->items, timeline->count, sizeof(*timeline->items),
+		      timeline_compare_services);
 	for (size_t i = 0; i < timeline->count; i++)
 		places[string_table_find(&timeline->names, timeline->items[i].name)] = (uint32_t)i;
 	if (timeline->count > max)

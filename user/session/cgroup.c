@@ -29,7 +29,7 @@ static bool find_mount(char mount[PATH_MAX])
 }
 
 /* Returns whether `path` is the mount point or below it. */
-static bool is_below(const char *path, const char *mount)
+static bool mount_is_below(const char *path, const char *mount)
 {
 	size_t length = strlen(mount);
 
@@ -45,7 +45,7 @@ static int find_directory(const char *path, char directory[2 * PATH_MAX], struct
 	if (!find_mount(mount))
 		return error_set(error, ENOTSUP,
 				 "-G %s: control groups of version 2 are not mounted", path);
-	if (is_below(path, mount))
+	if (mount_is_below(path, mount))
 		snprintf(directory, 2 * PATH_MAX, "%s", path);
 	else
 		snprintf(directory, 2 * PATH_MAX, "%s/%s", mount, path);

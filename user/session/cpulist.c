@@ -52,7 +52,7 @@ invalid:
 }
 
 /* Reads a list of sysfs; it is empty where the file is missing or contains "(null)". */
-static void read_list(const char *root, const char *name, struct cpulist *list)
+static void cpulist_read_file(const char *root, const char *name, struct cpulist *list)
 {
 	char path[4096], text[4096] = "";
 	FILE *stream;
@@ -93,9 +93,9 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 	struct cpulist isolated, nohz_full;
 	uint64_t excluded = 0, sampled = 0;
 
-	read_list(root, "isolated", &isolated);
-	read_list(root, "nohz_full", &nohz_full);
-	read_list(root, "possible", list);
+	cpulist_read_file(root, "isolated", &isolated);
+	cpulist_read_file(root, "nohz_full", &nohz_full);
+	cpulist_read_file(root, "possible", list);
 	for (size_t i = 0; i < CPULIST_CPUS_MAX / 64; i++) {
 		excluded |= list->bits[i] & (isolated.bits[i] | nohz_full.bits[i]);
 		list->bits[i] &= ~(isolated.bits[i] | nohz_full.bits[i]);

@@ -11,7 +11,7 @@
 #define NOTES_SIZE_MAX 4096u
 #define PAGE 4096u /* a segment is mapped from the page of its offset on */
 
-static bool read_at(int fd, uint64_t offset, void *bytes, size_t size)
+static bool elf_code_read_at(int fd, uint64_t offset, void *bytes, size_t size)
 {
 	return offset <= INT64_MAX && pread(fd, bytes, size, (off_t)offset) == (ssize_t)size;
 }
@@ -26,7 +26,8 @@ static void add_load(struct elf_code *code, const Elf64_Phdr *header)
 }
 
 /* A note has three words (sizes of name and contents, type), the name, and the contents. */
-static void find_build_id(const void *notes, size_t size, uint64_t align, struct elf_code *code)
+static void elf_code_find_build_id(const void *notes, size_t size, uint64_t align,
+				   struct elf_code *code)
 {
 	const uint64_t mask = align == 8 ? 7 : 3;
 	struct cursor cursor = cursor_at(notes, size, 0);
@@ -56,9 +57,9 @@ static bool read_notes(int fd, const Elf64_Phdr *header, struct elf_code *code)
 	unsigned char notes[NOTES_SIZE_MAX];
 	const size_t size = header->p_filesz < sizeof(notes) ? header->p_filesz : sizeof(notes);
 
-	if (!read_at(fd, header->p_offset, notes, size))
+	if (!elf_code_read_at(fd, header->p_offset, notes, size))
 		return false;
-	find_build_id(notes, size, header->p_align, code);
+	elf_code_find_build_id(notes, size, header->p_align, code);
 	return true;
 }
 
@@ -68,13 +69,14 @@ bool elf_code_read(int fd, struct elf_code *code)
 	Elf64_Phdr header;
 
 	*code = (struct elf_code){.count = 0};
-	if (!read_at(fd, 0, &file, sizeof(file)))
+	if (!elf_code_read_at(fd, 0, &file, sizeof(file)))
 		return false;
 	if (memcmp(file.e_ident, ELFMAG, SELFMAG) || file.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    file.e_ident[EI_DATA] != ELFDATA2LSB || file.e_phentsize != sizeof(header))
 		return true;
 	for (size_t i = 0; i < file.e_phnum && i < HEADERS_MAX; i++) {
-		if (!read_at(fd, file.e_phoff + i * sizeof(header), &header, sizeof(header)))
+		if (!elf_code_read_at(fd, file.e_phoff + i * sizeof(header), &header,
+				      sizeof(header)))
 			return false;
 		if (header.p_type == PT_LOAD)
 			add_load(code, &header);

@@ -42,7 +42,8 @@ const char *go_labels_check(const struct stackbeat_go_labels *labels, size_t ava
 	return NULL;
 }
 
-static int compare(const char *left, size_t left_size, const char *right, size_t right_size)
+static int go_labels_compare_keys(const char *left, size_t left_size, const char *right,
+				  size_t right_size)
 {
 	int order = memcmp(left, right, MIN(left_size, right_size));
 
@@ -54,9 +55,9 @@ static int compare(const char *left, size_t left_size, const char *right, size_t
 static int compare_labels(const void *left, const void *right)
 {
 	const struct go_label *a = left, *b = right;
-	int order = compare(a->key, a->key_size, b->key, b->key_size);
+	int order = go_labels_compare_keys(a->key, a->key_size, b->key, b->key_size);
 
-	return order ?: compare(a->value, a->value_size, b->value, b->value_size);
+	return order ?: go_labels_compare_keys(a->value, a->value_size, b->value, b->value_size);
 }
 
 size_t go_labels_sort(const struct stackbeat_go_labels *from, struct stackbeat_go_labels *to)
@@ -72,7 +73,8 @@ size_t go_labels_sort(const struct stackbeat_go_labels *from, struct stackbeat_g
 	for (size_t i = 0; i < count; i++) {
 		const struct go_label *label = &labels[i];
 
-		if (i && !compare(label->key, label->key_size, label[-1].key, label[-1].key_size))
+		if (i && !go_labels_compare_keys(label->key, label->key_size, label[-1].key,
+						 label[-1].key_size))
 			continue;
 		to->bytes[used++] = label->key_size;
 		to->bytes[used++] = label->value_size;

@@ -57,7 +57,7 @@ static bool find_in_build_tree(char path[PATH_MAX])
 	return !access(path, R_OK);
 }
 
-static int find_module(struct kmod_ctx *context, struct kmod_module **module, struct error *error)
+static int module_find(struct kmod_ctx *context, struct kmod_module **module, struct error *error)
 {
 	struct kmod_list *list = NULL;
 	struct utsname kernel = {0};
@@ -200,7 +200,7 @@ int module_load(char *const *parameters, char path[PATH_MAX], struct error *erro
 		err = error_errno(error, ENOMEM, "can't load the module");
 		goto out;
 	}
-	err = find_module(context, &module, error);
+	err = module_find(context, &module, error);
 	if (err)
 		goto out;
 	snprintf(path, PATH_MAX, "%s", kmod_module_get_path(module));

@@ -19,7 +19,7 @@ struct netlink {
 };
 
 /* A request, and the results of its handlers. */
-struct request {
+struct netlink_request {
 	nl_recvmsg_msg_cb_t on_answer;
 	void *arg;
 	int err; /* negative errno value of the kernel's answer */
@@ -72,14 +72,14 @@ void netlink_close(struct netlink *netlink)
 
 static int on_valid(struct nl_msg *message, void *arg)
 {
-	struct request *request = arg;
+	struct netlink_request *request = arg;
 
 	return request->on_answer ? request->on_answer(message, request->arg) : NL_OK;
 }
 
 static int on_finish(struct nl_msg *message, void *arg)
 {
-	struct request *request = arg;
+	struct netlink_request *request = arg;
 
 	(void)message;
 	request->done = true;
@@ -91,7 +91,7 @@ static int on_finish(struct nl_msg *message, void *arg)
  * or the whole request if it was not capped.
  */
 static void read_error_message(const struct nlmsghdr *header, const struct nlmsgerr *answer,
-			       struct request *request)
+			       struct netlink_request *request)
 {
 	size_t offset = sizeof(*answer);
 	struct nlattr *attrs[NLMSGERR_ATTR_MAX + 1];
@@ -115,7 +115,7 @@ static void read_error_message(const struct nlmsghdr *header, const struct nlmsg
 
 static int on_error(struct sockaddr_nl *peer, struct nlmsgerr *answer, void *arg)
 {
-	struct request *request = arg;
+	struct netlink_request *request = arg;
 	const struct nlmsghdr *header =
 		(const struct nlmsghdr *)((const char *)answer - NLMSG_HDRLEN);
 
@@ -142,8 +142,8 @@ static struct nl_msg *new_message(const struct netlink *netlink, int command, in
  * Sends `message`, frees it, and handles the answers. `what` begins the error message. Returns 0 or
  * a negative errno value.
  */
-static int send_request(struct netlink *netlink, struct nl_msg *message, struct request *request,
-			const char *what, struct error *error)
+static int send_request(struct netlink *netlink, struct nl_msg *message,
+			struct netlink_request *request, const char *what, struct error *error)
 {
 	struct nl_cb *callbacks = nl_cb_alloc(NL_CB_DEFAULT);
 	int err = callbacks ? nl_send_auto(netlink->socket, message) : -NLE_NOMEM;
@@ -292,7 +292,7 @@ int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_
 		struct error *error)
 {
 	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_SET, NLM_F_ACK);
-	struct request request = {0};
+	struct netlink_request request = {0};
 
 	if (!message || nla_put_u32(message, STACKBEAT_A_SESSION, session) ||
 	    !put_settings(message, settings)) {
@@ -302,7 +302,7 @@ int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_
 	return send_request(netlink, message, &request, "can't configure the session", error);
 }
 
-static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])
+static void netlink_read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])
 {
 	struct nlattr *attrs[STACKBEAT_S_COUNT];
 
@@ -314,7 +314,7 @@ static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])
 	}
 }
 
-static uint32_t read_u32(struct nlattr *attr)
+static uint32_t netlink_read_u32(struct nlattr *attr)
 {
 	return attr && nla_len(attr) >= (int)sizeof(uint32_t) ? nla_get_u32(attr) : 0;
 }
@@ -324,7 +324,7 @@ static bool read_flag(struct nlattr *attr)
 	return attr && nla_len(attr) >= 1 && nla_get_u8(attr);
 }
 
-static uint64_t read_u64(struct nlattr *attr)
+static uint64_t netlink_read_u64(struct nlattr *attr)
 {
 	return attr && nla_len(attr) >= (int)sizeof(uint64_t) ? nla_get_u64(attr) : 0;
 }
@@ -345,29 +345,29 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	memset(session, 0, sizeof(*session));
 	if (genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
 		return -EPROTO;
-	session->id = read_u32(attrs[STACKBEAT_A_SESSION]);
-	session->state = read_u32(attrs[STACKBEAT_A_STATE]);
-	session->rate = read_u32(attrs[STACKBEAT_A_RATE]);
-	session->parts = read_u32(attrs[STACKBEAT_A_PARTS]);
-	session->max_depth = read_u32(attrs[STACKBEAT_A_MAX_DEPTH]);
-	session->ring_size = read_u32(attrs[STACKBEAT_A_RING_SIZE]);
-	session->watermark = read_u32(attrs[STACKBEAT_A_WATERMARK]);
-	session->budget = read_u32(attrs[STACKBEAT_A_BUDGET]);
+	session->id = netlink_read_u32(attrs[STACKBEAT_A_SESSION]);
+	session->state = netlink_read_u32(attrs[STACKBEAT_A_STATE]);
+	session->rate = netlink_read_u32(attrs[STACKBEAT_A_RATE]);
+	session->parts = netlink_read_u32(attrs[STACKBEAT_A_PARTS]);
+	session->max_depth = netlink_read_u32(attrs[STACKBEAT_A_MAX_DEPTH]);
+	session->ring_size = netlink_read_u32(attrs[STACKBEAT_A_RING_SIZE]);
+	session->watermark = netlink_read_u32(attrs[STACKBEAT_A_WATERMARK]);
+	session->budget = netlink_read_u32(attrs[STACKBEAT_A_BUDGET]);
 	session->no_jitter = read_flag(attrs[STACKBEAT_A_NO_JITTER]);
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
 	session->unwind_tables = read_flag(attrs[STACKBEAT_A_UNWIND_TABLES]);
 	if (attrs[STACKBEAT_A_GOROUTINES])
 		session->goroutines = nla_get_u8(attrs[STACKBEAT_A_GOROUTINES]);
-	session->stack_copy = read_u32(attrs[STACKBEAT_A_STACK_COPY]);
-	session->stack_copy_every = read_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]);
-	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
+	session->stack_copy = netlink_read_u32(attrs[STACKBEAT_A_STACK_COPY]);
+	session->stack_copy_every = netlink_read_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]);
+	session->owner = netlink_read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));
 	/* The kernel omits a list that is too long for the message. */
 	snprintf(session->cpus, sizeof(session->cpus), "?");
 	read_string(attrs[STACKBEAT_A_CPUS], session->cpus, sizeof(session->cpus));
 	if (attrs[STACKBEAT_A_STATS])
-		read_stats(attrs[STACKBEAT_A_STATS], session->stats);
+		netlink_read_stats(attrs[STACKBEAT_A_STATS], session->stats);
 	return 0;
 }
 
@@ -380,7 +380,7 @@ int netlink_get(struct netlink *netlink, uint32_t id, struct netlink_session *se
 		struct error *error)
 {
 	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_GET, NLM_F_ACK);
-	struct request request = {.on_answer = on_session, .arg = session};
+	struct netlink_request request = {.on_answer = on_session, .arg = session};
 
 	memset(session, 0, sizeof(*session));
 	if (!message || nla_put_u32(message, STACKBEAT_A_SESSION, id)) {
@@ -410,7 +410,7 @@ int netlink_list(struct netlink *netlink, netlink_session_fn *fn, void *arg, str
 {
 	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_GET, NLM_F_DUMP);
 	struct listing *listing = calloc(1, sizeof(*listing));
-	struct request request = {.on_answer = on_listed, .arg = listing};
+	struct netlink_request request = {.on_answer = on_listed, .arg = listing};
 	int err;
 
 	if (!message || !listing) {
@@ -481,14 +481,14 @@ static int on_event(struct nl_msg *message, void *arg)
 	    header->cmd != STACKBEAT_CMD_EVENT ||
 	    genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
 		return NL_SKIP;
-	event.event = read_u32(attrs[STACKBEAT_A_EVENT]);
-	event.time = read_u64(attrs[STACKBEAT_A_TIME]);
-	event.session = read_u32(attrs[STACKBEAT_A_SESSION]);
-	event.cpu = read_u32(attrs[STACKBEAT_A_CPU]);
-	event.rate = read_u32(attrs[STACKBEAT_A_RATE]);
-	event.state = read_u32(attrs[STACKBEAT_A_STATE]);
-	event.count = read_u64(attrs[STACKBEAT_A_LOST_SAMPLES]);
-	event.owner = read_u32(attrs[STACKBEAT_A_OWNER]);
+	event.event = netlink_read_u32(attrs[STACKBEAT_A_EVENT]);
+	event.time = netlink_read_u64(attrs[STACKBEAT_A_TIME]);
+	event.session = netlink_read_u32(attrs[STACKBEAT_A_SESSION]);
+	event.cpu = netlink_read_u32(attrs[STACKBEAT_A_CPU]);
+	event.rate = netlink_read_u32(attrs[STACKBEAT_A_RATE]);
+	event.state = netlink_read_u32(attrs[STACKBEAT_A_STATE]);
+	event.count = netlink_read_u64(attrs[STACKBEAT_A_LOST_SAMPLES]);
+	event.owner = netlink_read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], event.owner_comm, sizeof(event.owner_comm));
 	stream->err = stream->fn(&event, stream->arg);
 	return stream->err ? NL_STOP : NL_OK;
@@ -528,9 +528,9 @@ static int on_module(struct nl_msg *message, void *arg)
 
 	if (genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
 		return NL_SKIP;
-	module->abi = read_u32(attrs[STACKBEAT_A_ABI]);
-	module->rate_max = read_u32(attrs[STACKBEAT_A_RATE_MAX]);
-	module->sessions = read_u32(attrs[STACKBEAT_A_SESSIONS]);
+	module->abi = netlink_read_u32(attrs[STACKBEAT_A_ABI]);
+	module->rate_max = netlink_read_u32(attrs[STACKBEAT_A_RATE_MAX]);
+	module->sessions = netlink_read_u32(attrs[STACKBEAT_A_SESSIONS]);
 	read_string(attrs[STACKBEAT_A_VERSION], module->version, sizeof(module->version));
 	return NL_OK;
 }
@@ -538,7 +538,7 @@ static int on_module(struct nl_msg *message, void *arg)
 int netlink_module(struct netlink *netlink, struct netlink_module *module, struct error *error)
 {
 	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_MODULE_GET, NLM_F_ACK);
-	struct request request = {.on_answer = on_module, .arg = module};
+	struct netlink_request request = {.on_answer = on_module, .arg = module};
 
 	memset(module, 0, sizeof(*module));
 	if (!message)

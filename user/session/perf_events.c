@@ -173,7 +173,7 @@ static int map_perf_ring(const struct perf_events *events, struct perf_ring *rin
 }
 
 /* Opens the ring of a CPU. Returns 0 or a negative errno value; -ENODEV: the CPU is offline. */
-static int open_ring(struct perf_events *events, uint32_t cpu)
+static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 {
 	struct epoll_event watch = {.events = EPOLLIN};
 	struct perf_ring *ring;
@@ -201,7 +201,7 @@ static int open_rings(struct perf_events *events, struct error *error)
 	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
 		if (!cpulist_has(events->config->cpus, cpu))
 			continue;
-		err = open_ring(events, cpu);
+		err = perf_ring_open(events, cpu);
 		if (err == -EPERM && events->ring_count &&
 		    !events->rings[events->ring_count - 1].page)
 			return error_set(
@@ -444,7 +444,8 @@ static const void *bytes_at_tail(struct perf_ring *ring, size_t *available)
 }
 
 /* Decodes the record at the tail, if there is one. */
-static void peek(const struct perf_events *events, struct perf_ring *ring, const char **problem)
+static void perf_ring_peek(const struct perf_events *events, struct perf_ring *ring,
+			   const char **problem)
 {
 	struct perf_event_header header;
 	size_t available;
@@ -480,7 +481,7 @@ const struct perf_record *perf_events_next(struct perf_events *events, uint64_t 
 	for (size_t i = 0; i < events->ring_count; i++) {
 		struct perf_ring *ring = &events->rings[i];
 
-		peek(events, ring, problem);
+		perf_ring_peek(events, ring, problem);
 		if (ring->has_next && (!earliest || ring->next.time < earliest->next.time))
 			earliest = ring;
 	}

@@ -188,7 +188,8 @@ static bool is_mapped_file(const struct perf_file_key *key, const struct stat *s
 }
 
 /* Opens the file at a place with a number from 0. Returns -ENOENT if there is no such place. */
-static int open_place(const struct find_file_call *call, unsigned int number, struct stat *st)
+static int perf_file_open_place(const struct find_file_call *call, unsigned int number,
+				struct stat *st)
 {
 	char path[64];
 
@@ -211,7 +212,7 @@ static void find_file(void *arg)
 	struct stat st;
 
 	for (unsigned int i = 0; i < 3 && call->fd < 0; i++) {
-		int fd = open_place(call, i, &st);
+		int fd = perf_file_open_place(call, i, &st);
 
 		if (fd < 0)
 			continue;

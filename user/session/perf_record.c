@@ -20,7 +20,7 @@ const uint64_t perf_record_registers =
 static const uint8_t dwarf_numbers[STACKBEAT_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
 							   8, 9, 10, 11, 12, 13, 14, 15};
 
-static void read_registers(struct cursor *cursor, struct perf_sample *sample)
+static void perf_record_read_registers(struct cursor *cursor, struct perf_sample *sample)
 {
 	sample->abi = cursor_u64(cursor);
 	for (size_t i = 0; sample->abi && i < STACKBEAT_REGISTERS; i++)
@@ -62,7 +62,7 @@ static void read_sample(struct cursor *cursor, uint64_t type, struct perf_record
 	if (type & PERF_SAMPLE_CALLCHAIN)
 		read_chain(cursor, &record->sample);
 	if (type & PERF_SAMPLE_REGS_USER)
-		read_registers(cursor, &record->sample);
+		perf_record_read_registers(cursor, &record->sample);
 	if (type & PERF_SAMPLE_STACK_USER)
 		read_stack(cursor, &record->sample);
 }

@@ -356,14 +356,14 @@ int perf_spaces_read(struct perf_spaces *spaces, uint32_t pid)
 	return read_ranges(spaces, process);
 }
 
-static int read_process(uint32_t pid, void *arg)
+static int perf_space_read_process(uint32_t pid, void *arg)
 {
 	return perf_spaces_read(arg, pid);
 }
 
 int perf_spaces_read_all(struct perf_spaces *spaces)
 {
-	int err = perf_process_each("/proc", read_process, spaces);
+	int err = perf_process_each("/proc", perf_space_read_process, spaces);
 
 	return err == -ENOMEM ? err : 0;
 }
@@ -408,8 +408,8 @@ int perf_spaces_comm(struct perf_spaces *spaces, uint32_t pid, uint32_t tid, con
 }
 
 /* The child of a fork has the mappings of its parent. Returns 0 or -ENOMEM. */
-static int inherit(struct perf_spaces *spaces, struct perf_process *process,
-		   const struct perf_process *parent)
+static int perf_space_inherit(struct perf_spaces *spaces, struct perf_process *process,
+			      const struct perf_process *parent)
 {
 	int err = 0;
 
@@ -440,7 +440,7 @@ int perf_spaces_fork(struct perf_spaces *spaces, uint32_t pid, uint32_t tid, uin
 		process->parent = parent;
 		memcpy(process->comm, comm, sizeof(comm));
 		if (from)
-			err = inherit(spaces, process, from);
+			err = perf_space_inherit(spaces, process, from);
 	}
 	return err ? err : set_thread(spaces, pid, tid, comm);
 }
@@ -510,7 +510,7 @@ static int put_space(struct perf_spaces *spaces, const struct perf_process *proc
 }
 
 /* Sets what /proc knows; where it knows nothing any more, the state since the fork is kept. */
-static void read_status(struct perf_spaces *spaces, struct perf_process *process)
+static void perf_space_read_status(struct perf_spaces *spaces, struct perf_process *process)
 {
 	struct perf_process_status status;
 
@@ -536,7 +536,7 @@ int perf_spaces_sample(struct perf_spaces *spaces, uint32_t pid, uint64_t *id, u
 	if (!process || err)
 		return -ENOMEM;
 	if (!process->space) {
-		read_status(spaces, process);
+		perf_space_read_status(spaces, process);
 		process->space = ++spaces->last_space;
 		process->generation = 1;
 		err = put_space(spaces, process, 0);

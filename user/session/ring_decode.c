@@ -63,7 +63,8 @@ static const char *check_stack(const struct stackbeat_stack *stack)
 }
 
 /* Returns whether `string` is terminated in its record, and shorter than `max`. */
-static bool is_terminated(const struct stackbeat_record *record, const char *string, size_t max)
+static bool record_is_terminated(const struct stackbeat_record *record, const char *string,
+				 size_t max)
 {
 	size_t room = (const char *)record + record->size - string;
 	const char *end = memchr(string, '\0', room);
@@ -71,7 +72,7 @@ static bool is_terminated(const struct stackbeat_record *record, const char *str
 	return end && (size_t)(end - string) < max;
 }
 
-static const char *check_space(const struct stackbeat_address_space *space)
+static const char *record_check_space(const struct stackbeat_address_space *space)
 {
 	if (space->record.size <= sizeof(*space))
 		return "an address space is shorter than its header and a path";
@@ -85,7 +86,7 @@ static const char *check_space(const struct stackbeat_address_space *space)
 		return "an address space has too many mappings";
 	if (!memchr(space->comm, '\0', sizeof(space->comm)))
 		return "a process name is not terminated";
-	if (!is_terminated(&space->record, space->cgroup_path, STACKBEAT_PATH_MAX))
+	if (!record_is_terminated(&space->record, space->cgroup_path, STACKBEAT_PATH_MAX))
 		return "the path of a control group is not terminated";
 	return NULL;
 }
@@ -117,7 +118,7 @@ static const char *check_file(const struct stackbeat_file *file)
 		return "a file has no id";
 	if (file->build_id_size > sizeof(file->build_id))
 		return "a build id is too long";
-	if (!is_terminated(&file->record, file->path, STACKBEAT_PATH_MAX))
+	if (!record_is_terminated(&file->record, file->path, STACKBEAT_PATH_MAX))
 		return "the path of a file is not terminated";
 	return NULL;
 }
@@ -134,7 +135,7 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	case STACKBEAT_RECORD_STACK:
 		return check_stack((const void *)record);
 	case STACKBEAT_RECORD_ADDRESS_SPACE:
-		return check_space((const void *)record);
+		return record_check_space((const void *)record);
 	case STACKBEAT_RECORD_MAPPING:
 		return check_mapping((const void *)record);
 	case STACKBEAT_RECORD_FILE:

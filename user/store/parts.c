@@ -27,7 +27,7 @@
 #define END_SIZE 8u /* of a window: the checksum and the size in the format of gzip */
 
 /* The file: profiles, entries with their names, a foot. No service has the name "": all lack it. */
-struct entry {
+struct parts_entry {
 	uint64_t offset, size; /* of the profile in the file */
 	int64_t samples, cpu_ns;
 	uint32_t name_size; /* bytes that follow */
@@ -59,8 +59,9 @@ static int describe_window(int window, struct foot *foot)
 	return 0;
 }
 
-static int write_part(struct atomic_file *file, const struct profile *profile,
-		      const struct service *service, struct entry *entry, struct error *error)
+static int parts_write_part(struct atomic_file *file, const struct profile *profile,
+			    const struct service *service, struct parts_entry *entry,
+			    struct error *error)
 {
 	const struct profile_selection selection = {.service = service->name, .labels = UINT32_MAX};
 	struct profile *part = profile_new();
@@ -78,7 +79,7 @@ static int write_part(struct atomic_file *file, const struct profile *profile,
 	else
 		err = pprof_write_fd(part, file->fd, file->path, error);
 	profile_free(part);
-	*entry = (struct entry){
+	*entry = (struct parts_entry){
 		.offset = (uint64_t)start,
 		.size = (uint64_t)(lseek(file->fd, 0, SEEK_CUR) - start),
 		.samples = service->samples,
@@ -89,7 +90,7 @@ static int write_part(struct atomic_file *file, const struct profile *profile,
 }
 
 static int write_foot(struct atomic_file *file, const struct services *services,
-		      const struct entry *entries, struct foot *foot, struct error *error)
+		      const struct parts_entry *entries, struct foot *foot, struct error *error)
 {
 	int err = 0;
 
@@ -108,13 +109,13 @@ static int write_foot(struct atomic_file *file, const struct services *services,
 static int write_parts(struct atomic_file *file, const struct profile *profile,
 		       const struct services *services, struct foot *foot, struct error *error)
 {
-	struct entry *entries = calloc(services->count + 1, sizeof(*entries));
+	struct parts_entry *entries = calloc(services->count + 1, sizeof(*entries));
 	int err = 0;
 
 	if (!entries)
 		return error_errno(error, ENOMEM, "%s", file->path);
 	for (size_t i = 0; i < services->count && !err; i++)
-		err = write_part(file, profile, &services->items[i], &entries[i], error);
+		err = parts_write_part(file, profile, &services->items[i], &entries[i], error);
 	if (!err)
 		err = write_foot(file, services, entries, foot, error);
 	free(entries);
@@ -206,8 +207,8 @@ static void close_parts(const struct parts *parts)
 }
 
 /* Takes the entry at *offset, with its name, and moves *offset behind it. */
-static bool next_entry(const struct parts *parts, uint64_t *offset, struct entry *entry,
-		       char name[NAME_MAX_SIZE])
+static bool parts_next_entry(const struct parts *parts, uint64_t *offset, struct parts_entry *entry,
+			     char name[NAME_MAX_SIZE])
 {
 	if (*offset > parts->size || parts->size - *offset < sizeof(*entry))
 		return false;
@@ -224,7 +225,7 @@ static bool next_entry(const struct parts *parts, uint64_t *offset, struct entry
 
 struct profile *parts_read(int file, int window, const char *service)
 {
-	struct entry entry, found = {0};
+	struct parts_entry entry, found = {0};
 	char name[NAME_MAX_SIZE];
 	struct profile *profile = NULL;
 	struct parts parts;
@@ -233,8 +234,8 @@ struct profile *parts_read(int file, int window, const char *service)
 	if (!open_parts(&parts, file, window))
 		return NULL;
 	offset = parts.foot.entries;
-	for (uint32_t i = 0; i < parts.foot.count && next_entry(&parts, &offset, &entry, name);
-	     i++) {
+	for (uint32_t i = 0;
+	     i < parts.foot.count && parts_next_entry(&parts, &offset, &entry, name); i++) {
 		if (!*name || !strcmp(name, service))
 			found = entry;
 		if (!strcmp(name, service))
@@ -251,11 +252,11 @@ static int add_entries(const struct parts *parts, struct services *services, boo
 {
 	uint64_t offset = parts->foot.entries;
 	char name[NAME_MAX_SIZE];
-	struct entry entry;
+	struct parts_entry entry;
 	int err = 0;
 
 	for (uint32_t i = 0; i < parts->foot.count && !err; i++) {
-		if (!next_entry(parts, &offset, &entry, name))
+		if (!parts_next_entry(parts, &offset, &entry, name))
 			return -EBADMSG;
 		if (adds && *name)
 			err = services_add_sum(services, name, entry.samples, entry.cpu_ns);

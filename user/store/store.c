@@ -327,7 +327,7 @@ static int note_file(struct store *store, const char *text)
 	return 0;
 }
 
-static bool is_temporary(const char *text)
+static bool store_is_temporary(const char *text)
 {
 	return strstr(text, "s.pb.gz" TEMPORARY) || strstr(text, PARTS_SUFFIX TEMPORARY);
 }
@@ -365,7 +365,7 @@ static int read_directory(struct store *store, bool writes)
 		return err;
 	}
 	while (!err && (entry = readdir(directory))) {
-		if (writes && is_temporary(entry->d_name))
+		if (writes && store_is_temporary(entry->d_name))
 			unlinkat(store->directory, entry->d_name, 0);
 		else if (!writes || !check_parts(store, entry->d_name))
 			err = note_file(store, entry->d_name);
@@ -399,14 +399,15 @@ static int lock_to_write(const struct store *store)
 	return -EAGAIN;
 }
 
-static void unlock(const struct store *store)
+static void store_unlock(const struct store *store)
 {
 	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
 
 	fcntl(store->lock, F_OFD_SETLK, &lock);
 }
 
-static int open_directory(struct store *store, const char *path, bool writes, struct error *error)
+static int store_open_directory(struct store *store, const char *path, bool writes,
+				struct error *error)
 {
 	int err;
 
@@ -436,7 +437,7 @@ int store_open(struct store *store, const char *path, const struct store_limits 
 int store_open_knowing(struct store *store, const char *path, const struct store_limits *limits,
 		       const struct store_damaged *damaged, struct error *error)
 {
-	int err = open_directory(store, path, true, error);
+	int err = store_open_directory(store, path, true, error);
 
 	if (err)
 		return err;
@@ -449,7 +450,7 @@ int store_open_knowing(struct store *store, const char *path, const struct store
 
 int store_list(struct store *store, const char *path, struct error *error)
 {
-	int err = open_directory(store, path, false, error);
+	int err = store_open_directory(store, path, false, error);
 
 	if (store->lock >= 0)
 		close(store->lock);
@@ -532,8 +533,8 @@ static int write_copy(const char *path, const struct content *content, uint64_t 
 }
 
 /* Writes a window, or replaces it. Returns 0 or a negative errno value. */
-static int write_window(struct store *store, const struct window_name *name,
-			const struct content *content, struct error *error)
+static int store_write_window(struct store *store, const struct window_name *name,
+			      const struct content *content, struct error *error)
 {
 	char path[PATH_MAX], text[WINDOW_NAME_SIZE];
 	uint64_t size;
@@ -557,7 +558,7 @@ static int write_window(struct store *store, const struct window_name *name,
 	return fsync(store->directory) ? error_errno(error, errno, "%s", store->path) : 0;
 }
 
-static bool is_full(int err)
+static bool store_is_full(int err)
 {
 	return err == -ENOSPC || err == -EDQUOT;
 }
@@ -605,7 +606,7 @@ static void choose_name(const struct store *store, struct window_name *name, boo
 		profile_free(merged[level]);
 }
 
-static bool is_last(const struct store *store, const struct window_name *name)
+static bool store_is_last(const struct store *store, const struct window_name *name)
 {
 	return name->start_us == store->last.start_us && name->seconds == store->last.seconds;
 }
@@ -623,13 +624,13 @@ static size_t least_window(const struct store *store, int64_t now_us)
 		i++;
 	if (i == store->count)
 		i = 0;
-	if (!is_last(store, &store->windows[i].name))
+	if (!store_is_last(store, &store->windows[i].name))
 		return i;
 	return i + 1 < store->count ? i + 1 : i - 1;
 }
 
-static int add_window(struct store *store, const struct content *content, uint32_t seconds,
-		      bool again, struct error *error)
+static int store_add_window(struct store *store, const struct content *content, uint32_t seconds,
+			    bool again, struct error *error)
 {
 	struct window_name name = {.start_us = content->start_ns / 1000, .seconds = seconds};
 	uint64_t freed = 0, wanted = BLOCK + content->bytes;
@@ -640,15 +641,15 @@ static int add_window(struct store *store, const struct content *content, uint32
 		return error_set(error, EINVAL, "%s: the start of the window is not valid",
 				 store->path);
 	choose_name(store, &name, again, content->start_ns);
-	err = write_window(store, &name, content, error);
-	while (is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
+	err = store_write_window(store, &name, content, error);
+	while (store_is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
 		const size_t i = store->count > 1 ? least_window(store, name.start_us) : 0;
 
 		freed += store->windows[i].size + BLOCK;
 		if (remove_window(store, i))
 			break;
 		store->counts.removed_full++;
-		err = write_window(store, &name, content, error);
+		err = store_write_window(store, &name, content, error);
 	}
 	store->counts.written += !err;
 	store->counts.dropped += err != 0;
@@ -662,7 +663,7 @@ int store_add(struct store *store, const struct profile *profile, uint32_t secon
 {
 	const struct content content = content_of(profile);
 
-	return add_window(store, &content, seconds, false, error);
+	return store_add_window(store, &content, seconds, false, error);
 }
 
 int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
@@ -670,7 +671,7 @@ int store_add_again(struct store *store, const struct profile *profile, uint32_t
 {
 	const struct content content = content_of(profile);
 
-	return add_window(store, &content, seconds, true, error);
+	return store_add_window(store, &content, seconds, true, error);
 }
 
 int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t seconds, bool again,
@@ -682,7 +683,7 @@ int store_add_file(struct store *store, int file, int64_t start_ns, uint32_t sec
 	if (fstat(file, &status))
 		return error_errno(error, errno, "can't read a window");
 	content.bytes = (uint64_t)status.st_size;
-	return add_window(store, &content, seconds, again, error);
+	return store_add_window(store, &content, seconds, again, error);
 }
 
 /* Maintenance */
@@ -706,7 +707,7 @@ static bool is_old(const struct store *store, size_t i, int64_t now_us)
 	const int64_t age_us = store->limits.age_s * US_PER_SECOND;
 	const struct window_name *name = &store->windows[i].name;
 
-	return window_end(name) < now_us - age_us && !is_last(store, name) &&
+	return window_end(name) < now_us - age_us && !store_is_last(store, name) &&
 	       time_since_us(store, i, now_us) >= age_us / KEPT_PART;
 }
 
@@ -743,11 +744,11 @@ static bool may_merge(const struct store *store, const struct window_name *name,
 		      const struct window_name *slot)
 {
 	return is_in_slot(name, slot) && !is_damaged(store, name) &&
-	       !(store->leaves_last && is_last(store, name));
+	       !(store->leaves_last && store_is_last(store, name));
 }
 
 /* Adds the readable windows of a slot to a merge. Returns 0 or -ENOMEM. */
-static int gather(struct store *store, struct merge *merge, const struct window_name *slot)
+static int store_gather(struct store *store, struct merge *merge, const struct window_name *slot)
 {
 	int err = 0;
 
@@ -802,7 +803,7 @@ static int replace_sources(struct store *store, const struct window_name *slot,
 	err = lock_to_write(store);
 	if (err)
 		return error_errno(error, -err, "%s/" LOCK_NAME, store->path);
-	err = write_window(store, slot, &content, error);
+	err = store_write_window(store, slot, &content, error);
 	for (size_t i = 0; i < merge->count && !err; i++) {
 		size_t at = find_window(store, &merge->sources[i], &found);
 
@@ -811,7 +812,7 @@ static int replace_sources(struct store *store, const struct window_name *slot,
 			error_errno(error, -err, "%s: can't remove a merged window", store->path);
 		store->counts.merged += !err;
 	}
-	unlock(store);
+	store_unlock(store);
 	if (!err)
 		write_window_parts(store, slot, merge->profile);
 	return err;
@@ -841,7 +842,7 @@ static int merge_slot(struct store *store, const struct window_name *slot, struc
 			note_damaged(store, slot);
 	}
 	if (!err)
-		err = gather(store, &merge, slot);
+		err = store_gather(store, &merge, slot);
 	if (!err && merge.count)
 		err = merge_finish(&merge);
 	if (err == -ENOMEM)
@@ -878,7 +879,7 @@ int store_maintain(struct store *store, int64_t now_us, struct error *error)
 				continue;
 			err = merge_slot(store, &slot, error);
 			if (err)
-				return is_full(err) || err == -EAGAIN ? 0 : err;
+				return store_is_full(err) || err == -EAGAIN ? 0 : err;
 			/* None of them is readable: on to the next slot. */
 			while (i + 1 < store->count &&
 			       is_in_slot(&store->windows[i + 1].name, &slot))
@@ -979,7 +980,8 @@ struct reading {
 };
 
 /* Reads the parts of a window. Returns -EBADMSG if the window is to be read. */
-static int add_parts(const struct reading *reading, int parts, const struct open_window *window)
+static int store_add_parts(const struct reading *reading, int parts,
+			   const struct open_window *window)
 {
 	struct profile *profile;
 	int err = -EBADMSG;
@@ -996,22 +998,22 @@ static int add_parts(const struct reading *reading, int parts, const struct open
 }
 
 /* The time of a window. */
-struct span {
+struct store_span {
 	int64_t start_us, end_us;
 };
 
-static void correct_span(struct span *span, const struct profile *profile)
+static void correct_span(struct store_span *span, const struct profile *profile)
 {
 	const int64_t start_us = profile->time_ns / 1000;
 	const int64_t duration_us = profile->duration_ns / 1000;
 
 	if (start_us > 0 && duration_us > 0)
-		*span = (struct span){start_us, start_us + duration_us};
+		*span = (struct store_span){start_us, start_us + duration_us};
 }
 
 /* Returns -EBADMSG if it can't be read. */
 static int add_window_of(const struct reading *reading, struct open_window *windows, size_t i,
-			 size_t count, struct span *span)
+			 size_t count, struct store_span *span)
 {
 	struct profile *profile = read_open_window(&windows[i]);
 	int err;
@@ -1034,13 +1036,13 @@ static int read_windows(const struct store *store, struct open_window *windows, 
 
 	for (size_t i = 0; i < count && !err; i++) {
 		const struct window_name *name = &windows[i].name;
-		struct span span = {name->start_us, window_end(name)};
+		struct store_span span = {name->start_us, window_end(name)};
 		int parts;
 
 		if (windows[i].skipped)
 			continue;
 		parts = open_window_parts(store, windows, i, count);
-		err = add_parts(reading, parts, &windows[i]);
+		err = store_add_parts(reading, parts, &windows[i]);
 		if (parts >= 0)
 			close(parts);
 		if (err == -EBADMSG)
@@ -1072,7 +1074,7 @@ static int query_store(const char *path, int64_t from_us, int64_t until_us,
 	int err;
 
 	*result = (struct store_query){0};
-	err = open_directory(&store, path, false, error);
+	err = store_open_directory(&store, path, false, error);
 	if (!err) {
 		err = open_windows(&store, from_us, until_us, &windows, &count);
 		if (err)

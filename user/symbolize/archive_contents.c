@@ -46,8 +46,9 @@ static bool archive_path(const char *build_id, const char *suffix, char name[PAT
  * Adds a debug file if a worker finds that it has this build ID, and closes it. Returns 1 with
  * `headers` if it was added, 0 if it is another file, or a negative errno value.
  */
-static int add_debug_file(const struct archive_collector *collector, int fd, const char *path,
-			  const char *build_id, struct elf_headers *headers)
+static int archive_add_debug_file(const struct archive_collector *collector, int fd,
+				  const char *path, const char *build_id,
+				  struct elf_headers *headers)
 {
 	const struct archive_sink *sink = collector->sink;
 	char name[PATH_MAX];
@@ -65,10 +66,10 @@ static int add_debug_file(const struct archive_collector *collector, int fd, con
 	return added;
 }
 
-/* As add_debug_file(), for the first of the files that a name may mean. */
-static int find_debug_file(const struct archive_collector *collector, const char *path,
-			   enum debug_name kind, const char *debug_name, const char *build_id,
-			   struct elf_headers *headers)
+/* As archive_add_debug_file(), for the first of the files that a name may mean. */
+static int archive_find_debug_file(const struct archive_collector *collector, const char *path,
+				   enum debug_name kind, const char *debug_name,
+				   const char *build_id, struct elf_headers *headers)
 {
 	const struct debug_paths paths = {collector->plan->directories,
 					  collector->plan->directory_count};
@@ -79,7 +80,7 @@ static int find_debug_file(const struct archive_collector *collector, const char
 	do {
 		fd = debug_paths_open(&paths, kind, debug_name, path, &candidate, &found);
 		if (fd >= 0)
-			added = add_debug_file(collector, fd, path, build_id, headers);
+			added = archive_add_debug_file(collector, fd, path, build_id, headers);
 		free(found);
 	} while (!added && found);
 	return added;
@@ -97,11 +98,11 @@ static int collect_alt_file(const struct archive_collector *collector, const cha
 	headers = malloc(sizeof(*headers));
 	if (!headers)
 		return -ENOMEM;
-	added = find_debug_file(collector, path, DEBUG_BUILD_ID, from->alt_build_id,
-				from->alt_build_id, headers);
-	if (!added)
-		added = find_debug_file(collector, path, DEBUG_ALT_LINK, from->alt_link,
+	added = archive_find_debug_file(collector, path, DEBUG_BUILD_ID, from->alt_build_id,
 					from->alt_build_id, headers);
+	if (!added)
+		added = archive_find_debug_file(collector, path, DEBUG_ALT_LINK, from->alt_link,
+						from->alt_build_id, headers);
 	free(headers);
 	return added < 0 ? added : 0;
 }
@@ -120,9 +121,10 @@ static int collect_debug_files(const struct archive_collector *collector, const 
 	debug = malloc(sizeof(*debug));
 	if (!debug)
 		return -ENOMEM;
-	added = find_debug_file(collector, path, DEBUG_BUILD_ID, build_id, build_id, debug);
+	added = archive_find_debug_file(collector, path, DEBUG_BUILD_ID, build_id, build_id, debug);
 	if (!added && *binary->link)
-		added = find_debug_file(collector, path, DEBUG_LINK, binary->link, build_id, debug);
+		added = archive_find_debug_file(collector, path, DEBUG_LINK, binary->link, build_id,
+						debug);
 	err = added > 0 ? collect_alt_file(collector, path, debug) : added;
 	free(debug);
 	return err;
@@ -221,8 +223,9 @@ static int find_binary(const struct archive_collector *collector, const char *pa
  * trusted one, or the only one, or -1. Reports files that are missing. headers[0], all zero before,
  * belong to the file; headers[1] are overwritten.
  */
-static int open_binary(const struct archive_collector *collector, const struct claims *claims,
-		       size_t mapping, const char *build_id, struct elf_headers headers[2])
+static int archive_open_binary(const struct archive_collector *collector,
+			       const struct claims *claims, size_t mapping, const char *build_id,
+			       struct elf_headers headers[2])
 {
 	const struct archive_sink *sink = collector->sink;
 	const char *path = path_of(collector, mapping);
@@ -273,7 +276,7 @@ static int collect_file(const struct archive_collector *collector, const struct 
 	headers = calloc(2, sizeof(*headers));
 	if (!headers)
 		return -ENOMEM;
-	fd = open_binary(collector, claims, mapping, build_id, headers);
+	fd = archive_open_binary(collector, claims, mapping, build_id, headers);
 	err = fd >= 0 ? sink->binary(sink->arg, path, name, fd) : 0;
 	if (!err)
 		err = collect_debug_files(collector, path, build_id, headers);
@@ -301,14 +304,15 @@ static int collect_kernel_debug(const struct archive_collector *collector, const
 	headers = malloc(sizeof(*headers));
 	if (!headers)
 		return -ENOMEM;
-	added = find_debug_file(collector, name, DEBUG_BUILD_ID, build_id, build_id, headers);
+	added = archive_find_debug_file(collector, name, DEBUG_BUILD_ID, build_id, build_id,
+					headers);
 	for (unsigned int candidate = 0; !added && origin_release(collector->profile, release);
 	     candidate++) {
 		fd = strcmp(name, KERNEL_MAPPING) ? kernel_open_module("", release, name, candidate)
 						  : kernel_open_vmlinux("", release, candidate);
 		if (fd < 0)
 			break;
-		added = add_debug_file(collector, fd, name, build_id, headers);
+		added = archive_add_debug_file(collector, fd, name, build_id, headers);
 	}
 	free(headers);
 	return added < 0 ? added : 0;

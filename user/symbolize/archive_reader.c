@@ -56,7 +56,7 @@ struct unpacking {
 
 /* Names */
 
-static int want(struct unpacking *unpacking, const char *name)
+static int unpacking_want(struct unpacking *unpacking, const char *name)
 {
 	return string_table_add(&unpacking->wanted, name, strlen(name)) == STRING_NONE ? -ENOMEM
 										       : 0;
@@ -70,18 +70,18 @@ static int want_by_build_id(struct unpacking *unpacking, const char *id)
 	if (!build_id_valid(id) || strlen(id) >= BUILD_ID_SIZE)
 		return 0;
 	snprintf(name, sizeof(name), ".build-id/%.2s/%s", id, id + 2);
-	err = want(unpacking, name);
+	err = unpacking_want(unpacking, name);
 	strcat(name, ".debug");
-	return err ? err : want(unpacking, name);
+	return err ? err : unpacking_want(unpacking, name);
 }
 
 /* The places where binary_finder_open() looks. */
 static int want_by_path(struct unpacking *unpacking, const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	int err = *path == '/' ? want(unpacking, path + 1) : 0;
+	int err = *path == '/' ? unpacking_want(unpacking, path + 1) : 0;
 
-	return err || !slash ? err : want(unpacking, slash + 1);
+	return err || !slash ? err : unpacking_want(unpacking, slash + 1);
 }
 
 static int want_kernel_files(struct unpacking *unpacking)
@@ -90,7 +90,7 @@ static int want_kernel_files(struct unpacking *unpacking)
 	int err = 0;
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && !err; i++)
-		err = want(unpacking, paths[i] + 1);
+		err = unpacking_want(unpacking, paths[i] + 1);
 	return err;
 }
 
@@ -101,7 +101,7 @@ static int want_module_notes(struct unpacking *unpacking, const char *path)
 	if (*path != '[' || snprintf(name, sizeof(name), "sys/module/%.*s/notes/.note.gnu.build-id",
 				     (int)strlen(path) - 2, path + 1) >= (int)sizeof(name))
 		return 0;
-	return want(unpacking, name);
+	return unpacking_want(unpacking, name);
 }
 
 static int want_files_of(struct unpacking *unpacking, const struct profile *profile)
@@ -165,8 +165,8 @@ static int create_file(void)
 }
 
 /* Adds an empty file; unpacking->fd is -1 if the archive has the name twice. */
-static int add_file(struct unpacking *unpacking, const char *name,
-		    const struct unpack_message *message)
+static int unpacking_add_file(struct unpacking *unpacking, const char *name,
+			      const struct unpack_message *message)
 {
 	struct archive_reader *reader = unpacking->reader;
 	size_t index = reader->names.count;
@@ -211,7 +211,7 @@ static int bad_archive(const struct unpacking *unpacking, const char *why)
 }
 
 /* Receives exactly `size` bytes. */
-static int receive(const struct unpacking *unpacking, void *bytes, size_t size)
+static int unpacking_receive(const struct unpacking *unpacking, void *bytes, size_t size)
 {
 	ssize_t got;
 
@@ -225,7 +225,7 @@ static int receive(const struct unpacking *unpacking, void *bytes, size_t size)
 					      : "the process that reads it has crashed");
 }
 
-static double to_gib(uint64_t bytes)
+static double unpacking_gib(uint64_t bytes)
 {
 	return (double)bytes / (double)(UINT64_C(1) << 30);
 }
@@ -234,10 +234,10 @@ static int check_size(struct unpacking *unpacking, uint64_t size)
 {
 	if (size > BINARY_ARCHIVE_BYTES_MAX - unpacking->bytes)
 		return error_set(unpacking->error, EFBIG, "%s: has more than %.0f GiB, unpacked",
-				 unpacking->path, to_gib(BINARY_ARCHIVE_BYTES_MAX));
+				 unpacking->path, unpacking_gib(BINARY_ARCHIVE_BYTES_MAX));
 	if (size > BINARY_ARCHIVE_FILE_MAX)
 		return error_set(unpacking->error, EFBIG, "%s: has a file of more than %.0f GiB",
-				 unpacking->path, to_gib(BINARY_ARCHIVE_FILE_MAX));
+				 unpacking->path, unpacking_gib(BINARY_ARCHIVE_FILE_MAX));
 	unpacking->bytes += size;
 	return 0;
 }
@@ -251,11 +251,11 @@ static int add_wanted(struct unpacking *unpacking, const char *name,
 			return note_binary(unpacking, name);
 		unpacking->shared_bytes += message->number;
 	}
-	return add_file(unpacking, name, message);
+	return unpacking_add_file(unpacking, name, message);
 }
 
-static int begin_entry(struct unpacking *unpacking, const struct unpack_message *message,
-		       const char *name)
+static int unpacking_begin_entry(struct unpacking *unpacking, const struct unpack_message *message,
+				 const char *name)
 {
 	char reply;
 	int err = finish_file(unpacking);
@@ -307,14 +307,14 @@ static int store_data(struct unpacking *unpacking, const struct unpack_message *
 	return 0;
 }
 
-static int handle_message(struct unpacking *unpacking, const struct unpack_message *message,
-			  char *bytes)
+static int unpacking_handle_message(struct unpacking *unpacking,
+				    const struct unpack_message *message, char *bytes)
 {
 	switch (message->type) {
 	case UNPACK_ENTRY:
 		if (strlen(bytes) != message->size || message->size >= PATH_MAX)
 			return bad_archive(unpacking, "not an archive of stackbeat's");
-		return begin_entry(unpacking, message, bytes);
+		return unpacking_begin_entry(unpacking, message, bytes);
 	case UNPACK_DATA:
 		return store_data(unpacking, message, bytes);
 	case UNPACK_ERROR:
@@ -337,7 +337,7 @@ static int receive_files(struct unpacking *unpacking)
 		return error_errno(unpacking->error, ENOMEM, "%s", unpacking->path);
 	setsockopt(unpacking->socket, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
 	while (!err) {
-		err = receive(unpacking, &message, sizeof(message));
+		err = unpacking_receive(unpacking, &message, sizeof(message));
 		if (!err && message.type == UNPACK_END) {
 			err = finish_file(unpacking);
 			break;
@@ -345,18 +345,19 @@ static int receive_files(struct unpacking *unpacking)
 		if (!err && message.size > UNPACK_BYTES_MAX)
 			err = bad_archive(unpacking, "the process that reads it has crashed");
 		if (!err)
-			err = receive(unpacking, bytes, message.size);
+			err = unpacking_receive(unpacking, bytes, message.size);
 		if (err)
 			break;
 		bytes[message.size] = '\0';
-		err = handle_message(unpacking, &message, bytes);
+		err = unpacking_handle_message(unpacking, &message, bytes);
 	}
 	free(bytes);
 	return err;
 }
 
 /* Runs the worker, which reads the archive `file`. */
-static int unpack(struct unpacking *unpacking, const struct sandbox_server *sandbox, int file)
+static int unpacking_run(struct unpacking *unpacking, const struct sandbox_server *sandbox,
+			 int file)
 {
 	int sockets[2], lifeline, err;
 
@@ -388,7 +389,7 @@ int archive_reader_open(const struct sandbox_server *sandbox, const char *path,
 		err = error_errno(error, ENOMEM, "%s", path);
 	} else {
 		unpacking.reader->pid = getpid();
-		err = unpack(&unpacking, sandbox, file);
+		err = unpacking_run(&unpacking, sandbox, file);
 	}
 	close(file);
 	string_table_clear(&unpacking.wanted);

@@ -11,7 +11,7 @@
 
 #define BLOCK_SIZE (64u << 10)
 
-static bool write_all(int socket, const char *bytes, size_t size)
+static bool unpacker_write(int socket, const char *bytes, size_t size)
 {
 	ssize_t written;
 
@@ -28,17 +28,18 @@ static bool write_all(int socket, const char *bytes, size_t size)
 }
 
 /* Returns false if the parent has closed the socket. */
-static bool send_message(int socket, struct unpack_message message, const void *bytes, size_t size)
+static bool unpacker_send_message(int socket, struct unpack_message message, const void *bytes,
+				  size_t size)
 {
 	message.size = (uint32_t)size;
-	return write_all(socket, (const char *)&message, sizeof(message)) &&
-	       write_all(socket, bytes, size);
+	return unpacker_write(socket, (const char *)&message, sizeof(message)) &&
+	       unpacker_write(socket, bytes, size);
 }
 
 static void send_error(int socket, const char *text)
 {
-	send_message(socket, (struct unpack_message){.type = UNPACK_ERROR}, text,
-		     strnlen(text, UNPACK_BYTES_MAX));
+	unpacker_send_message(socket, (struct unpack_message){.type = UNPACK_ERROR}, text,
+			      strnlen(text, UNPACK_BYTES_MAX));
 }
 
 /* Accepts regular files with a relative path, as binary_archive_create() writes them. */
@@ -71,7 +72,8 @@ static bool offer_entry(int socket, struct archive_entry *entry, bool *gone)
 	};
 	char reply = 0;
 
-	*gone = !send_message(socket, message, name, strlen(name)) || read(socket, &reply, 1) != 1;
+	*gone = !unpacker_send_message(socket, message, name, strlen(name)) ||
+		read(socket, &reply, 1) != 1;
 	return reply;
 }
 
@@ -80,9 +82,9 @@ static bool send_block(int socket, const char *bytes, size_t size, uint64_t offs
 	while (size) {
 		size_t part = size < UNPACK_BYTES_MAX ? size : UNPACK_BYTES_MAX;
 
-		if (!send_message(socket,
-				  (struct unpack_message){.type = UNPACK_DATA, .number = offset},
-				  bytes, part))
+		if (!unpacker_send_message(
+			    socket, (struct unpack_message){.type = UNPACK_DATA, .number = offset},
+			    bytes, part))
 			return false;
 		bytes += part;
 		size -= part;
@@ -118,7 +120,8 @@ static void send_entries(struct archive *archive, int socket)
 	while (status == ARCHIVE_OK && !gone) {
 		status = libarchive.read_next_header(archive, &entry);
 		if (status == ARCHIVE_EOF) {
-			send_message(socket, (struct unpack_message){.type = UNPACK_END}, "", 0);
+			unpacker_send_message(socket, (struct unpack_message){.type = UNPACK_END},
+					      "", 0);
 			return;
 		}
 		if (status != ARCHIVE_OK)

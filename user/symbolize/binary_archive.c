@@ -22,14 +22,14 @@
 /* Bytes of a file in /proc or /sys: kallsyms has about 20 MB. */
 #define KERNEL_FILE_MAX (256u << 20)
 
-static double to_gib(uint64_t bytes)
+static double archive_gib(uint64_t bytes)
 {
 	return (double)bytes / (double)(UINT64_C(1) << 30);
 }
 
 /* Writing */
 
-struct writer {
+struct archive_writer {
 	const struct archive_plan *plan;
 	struct binary_archive_counts *counts;
 	struct archive *archive;
@@ -43,7 +43,7 @@ struct writer {
 
 static la_ssize_t write_block(struct archive *archive, void *arg, const void *block, size_t size)
 {
-	struct writer *writer = arg;
+	struct archive_writer *writer = arg;
 
 	(void)archive;
 	if (writer->discard)
@@ -52,7 +52,7 @@ static la_ssize_t write_block(struct archive *archive, void *arg, const void *bl
 	return writer->err ? -1 : (la_ssize_t)size;
 }
 
-static int archive_failed(struct writer *writer)
+static int archive_failed(struct archive_writer *writer)
 {
 	const char *why = libarchive.error_string(writer->archive);
 
@@ -62,14 +62,14 @@ static int archive_failed(struct writer *writer)
 			 why ? why : "it can't be written");
 }
 
-static bool has_entry(const struct writer *writer, const char *name)
+static bool has_entry(const struct archive_writer *writer, const char *name)
 {
 	return string_table_find(&writer->names, name) != STRING_NONE;
 }
 
 /* `time` is the mtime of the entry (see find_binary.h), or NULL. */
-static int add_header(struct writer *writer, const char *name, uint64_t size,
-		      const struct timespec *time)
+static int archive_add_header(struct archive_writer *writer, const char *name, uint64_t size,
+			      const struct timespec *time)
 {
 	struct archive_entry *entry = libarchive.entry_new();
 	int err = 0;
@@ -91,23 +91,24 @@ static int add_header(struct writer *writer, const char *name, uint64_t size,
 	return err;
 }
 
-static int add_bytes(struct writer *writer, const void *bytes, size_t size)
+static int add_bytes(struct archive_writer *writer, const void *bytes, size_t size)
 {
 	if (libarchive.write_data(writer->archive, bytes, size) != (la_ssize_t)size)
 		return archive_failed(writer);
 	return 0;
 }
 
-static void report_missing(void *arg, const char *path, const char *text)
+static void archive_report_missing(void *arg, const char *path, const char *text)
 {
-	struct writer *writer = arg;
+	struct archive_writer *writer = arg;
 
 	writer->counts->missing++;
 	writer->plan->missing(writer->plan->arg, path, text);
 }
 
 /* Whether an entry of this size fits into the archive; reports `path` as missing if not. */
-static bool fits(struct writer *writer, const char *path, const char *name, uint64_t size)
+static bool archive_file_fits(struct archive_writer *writer, const char *path, const char *name,
+			      uint64_t size)
 {
 	struct error error;
 
@@ -115,19 +116,20 @@ static bool fits(struct writer *writer, const char *path, const char *name, uint
 		return true;
 	error_set(&error, EFBIG,
 		  "%s, of %.1f GiB, is left out: there may be %.0f GiB of a file, and %.0f of all",
-		  name, to_gib(size), to_gib(BINARY_ARCHIVE_FILE_MAX),
-		  to_gib(BINARY_ARCHIVE_BYTES_MAX));
-	report_missing(writer, path, error.text);
+		  name, archive_gib(size), archive_gib(BINARY_ARCHIVE_FILE_MAX),
+		  archive_gib(BINARY_ARCHIVE_BYTES_MAX));
+	archive_report_missing(writer, path, error.text);
 	return false;
 }
 
 /* Pads a file that was truncated meanwhile with zeros, to match the size in the header. */
-static int add_file_bytes(struct writer *writer, const char *name, int fd, const struct stat *st)
+static int add_file_bytes(struct archive_writer *writer, const char *name, int fd,
+			  const struct stat *st)
 {
 	static const unsigned char zeros[BLOCK_SIZE];
 	unsigned char block[BLOCK_SIZE];
 	uint64_t at = 0, size = (uint64_t)st->st_size;
-	int err = add_header(writer, name, size, &st->st_mtim);
+	int err = archive_add_header(writer, name, size, &st->st_mtim);
 
 	while (!err && at < size) {
 		size_t want = size - at < sizeof(block) ? (size_t)(size - at) : sizeof(block);
@@ -143,8 +145,8 @@ static int add_file_bytes(struct writer *writer, const char *name, int fd, const
 }
 
 /* Adds a file, and counts it if it is in the archive afterwards. */
-static int add_file(struct writer *writer, const char *path, const char *name, int fd,
-		    size_t *count)
+static int archive_add_file(struct archive_writer *writer, const char *path, const char *name,
+			    int fd, size_t *count)
 {
 	struct stat st;
 	int err = 0;
@@ -152,7 +154,7 @@ static int add_file(struct writer *writer, const char *path, const char *name, i
 	if (fstat(fd, &st) != 0)
 		return 0;
 	if (!has_entry(writer, name)) {
-		if (!fits(writer, path, name, (uint64_t)st.st_size))
+		if (!archive_file_fits(writer, path, name, (uint64_t)st.st_size))
 			return 0;
 		err = add_file_bytes(writer, name, fd, &st);
 	}
@@ -186,28 +188,28 @@ static bool read_kernel_file(const char *path, char **bytes, size_t *size)
 
 static int add_binary(void *arg, const char *path, const char *name, int fd)
 {
-	struct writer *writer = arg;
+	struct archive_writer *writer = arg;
 
-	return add_file(writer, path, name, fd, &writer->counts->binaries);
+	return archive_add_file(writer, path, name, fd, &writer->counts->binaries);
 }
 
-static int add_debug_file(void *arg, const char *path, const char *name, int fd)
+static int archive_add_found_file(void *arg, const char *path, const char *name, int fd)
 {
-	struct writer *writer = arg;
+	struct archive_writer *writer = arg;
 
-	return add_file(writer, path, name, fd, &writer->counts->debug_files);
+	return archive_add_file(writer, path, name, fd, &writer->counts->debug_files);
 }
 
 static int add_kernel_file(void *arg, const char *path)
 {
-	struct writer *writer = arg;
+	struct archive_writer *writer = arg;
 	char *bytes = NULL;
 	size_t size;
 	int err = 0;
 
 	if (!has_entry(writer, path + 1) && read_kernel_file(path, &bytes, &size) &&
-	    fits(writer, path, path + 1, size)) {
-		err = add_header(writer, path + 1, size, NULL);
+	    archive_file_fits(writer, path, path + 1, size)) {
+		err = archive_add_header(writer, path + 1, size, NULL);
 		if (!err)
 			err = add_bytes(writer, bytes, size);
 	}
@@ -215,7 +217,7 @@ static int add_kernel_file(void *arg, const char *path)
 	return err;
 }
 
-static int open_archive(struct writer *writer)
+static int open_archive(struct archive_writer *writer)
 {
 	writer->archive = libarchive.write_new();
 	if (!writer->archive)
@@ -232,12 +234,12 @@ int binary_archive_create(const struct archive_plan *plan, const struct profile 
 			  const char *path, struct binary_archive_counts *counts,
 			  struct error *error)
 {
-	struct writer writer = {.plan = plan, .counts = counts, .error = error};
+	struct archive_writer writer = {.plan = plan, .counts = counts, .error = error};
 	const struct archive_sink sink = {
 		.binary = add_binary,
-		.debug_file = add_debug_file,
+		.debug_file = archive_add_found_file,
 		.kernel_file = add_kernel_file,
-		.missing = report_missing,
+		.missing = archive_report_missing,
 		.arg = &writer,
 	};
 	int err;

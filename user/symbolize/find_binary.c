@@ -54,7 +54,7 @@ static bool is_not_newer(const struct timespec *time, int64_t than)
  * Package managers, archives and images preserve mtime, so at its original path also check ctime.
  * For a copy, mtime must do.
  */
-static bool is_unchanged(const struct attempt *attempt, const struct stat *st, bool is_copy)
+static bool binary_is_unchanged(const struct attempt *attempt, const struct stat *st, bool is_copy)
 {
 	const int64_t time = attempt->search->time;
 
@@ -70,14 +70,14 @@ static bool may_match(struct attempt *attempt, const char *path, int fd, const s
 		note_mismatch(attempt, "%s: not an ELF file", path);
 		return false;
 	}
-	if (*attempt->build_id || is_unchanged(attempt, st, is_copy))
+	if (*attempt->build_id || binary_is_unchanged(attempt, st, is_copy))
 		return true;
 	note_mismatch(attempt, "%s has changed since the profile was taken", path);
 	return false;
 }
 
 /* Returns an fd if the file may match, or -1. */
-static int open_path(struct attempt *attempt, bool is_copy, const char *path)
+static int binary_open_path(struct attempt *attempt, bool is_copy, const char *path)
 {
 	struct stat st;
 	int fd = open_regular_file(path, 0, &st);
@@ -112,7 +112,7 @@ __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attemp
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -1;
-	return take_candidate(attempt, open_path(attempt, is_copy, path));
+	return take_candidate(attempt, binary_open_path(attempt, is_copy, path));
 }
 
 /* As try_path(), with what untrusted users have saved, unless their files differ. */
@@ -133,7 +133,7 @@ static int try_untrusted(struct attempt *attempt)
 		    (size_t)snprintf(path, sizeof(path), "%s/%s/.build-id/%.2s/%s", directory,
 				     owner->d_name, id, id + 2) >= sizeof(path))
 			continue;
-		fd = open_path(attempt, true, path);
+		fd = binary_open_path(attempt, true, path);
 		if (fd < 0)
 			continue;
 		attempt->is_ambiguous = found >= 0 && !file_contents_equal(found, fd);

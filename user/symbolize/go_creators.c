@@ -63,7 +63,8 @@ static bool split_place(char *text, uint64_t *address)
 	return true;
 }
 
-static void locate(struct profile *profile, const struct paths *paths, uint32_t number, char *place)
+static void creator_locate(struct profile *profile, const struct paths *paths, uint32_t number,
+			   char *place)
 {
 	struct profile_label label = profile->labels.items[number];
 	const struct profile_mapping *mapping;
@@ -100,7 +101,7 @@ int go_creators_locate(struct profile *profile)
 			continue;
 		place = strdup(profile_text(profile, label->text));
 		if (place)
-			locate(profile, &paths, (uint32_t)i, place);
+			creator_locate(profile, &paths, (uint32_t)i, place);
 		err = place ? profile->error : -ENOMEM;
 		free(place);
 	}

@@ -13,7 +13,7 @@
 #define HIDDEN_COMMENT "functions of Go's runtime at the leaf end of stacks: left out"
 
 /* A location of the old profile. */
-struct place {
+struct hiding_place {
 	bool is_callee; /* in the kernel or in the vDSO */
 	bool is_runtime; /* its code is the runtime's */
 	uint32_t
@@ -21,9 +21,9 @@ struct place {
 };
 
 struct hiding {
-	struct profile *old, *new;
+	struct profile *old, *result;
 	struct profile_translation translation;
-	struct place *places; /* of each location */
+	struct hiding_place *places; /* of each location */
 	uint32_t *items; /* locations or labels of one sample */
 };
 
@@ -95,7 +95,7 @@ static int describe_places(struct hiding *hiding)
 		const char *path =
 			profile_text(profile, profile->mappings.items[location->mapping].file);
 		const uint32_t runtime = count_runtime(profile, location);
-		struct place *place = &hiding->places[i];
+		struct hiding_place *place = &hiding->places[i];
 
 		place->is_callee =
 			is_kernel_mapping(path, location->address) || !strcmp(path, "[vdso]");
@@ -126,7 +126,7 @@ static uint32_t translate_stack(struct hiding *hiding, uint32_t stack)
 			location = hiding->places[location].without;
 		hiding->items[kept++] = profile_translate_location(&hiding->translation, location);
 	}
-	return profile_stack(hiding->new, hiding->items, kept);
+	return profile_stack(hiding->result, hiding->items, kept);
 }
 
 static uint32_t translate_labels(struct hiding *hiding, uint32_t label_set)
@@ -136,10 +136,10 @@ static uint32_t translate_labels(struct hiding *hiding, uint32_t label_set)
 
 	for (uint32_t i = 0; i < count; i++)
 		hiding->items[i] = profile_translate_label(&hiding->translation, labels[i]);
-	return profile_label_set(hiding->new, hiding->items, count);
+	return profile_label_set(hiding->result, hiding->items, count);
 }
 
-static void copy_comments(struct hiding *hiding)
+static void hiding_copy_comments(struct hiding *hiding)
 {
 	const struct profile *profile = hiding->old;
 	bool is_said = false;
@@ -148,20 +148,20 @@ static void copy_comments(struct hiding *hiding)
 		const char *text = profile_text(profile, profile->comments.items[i]);
 
 		is_said |= !strcmp(text, HIDDEN_COMMENT);
-		profile_add_comment(hiding->new, profile_string(hiding->new, text));
+		profile_add_comment(hiding->result, profile_string(hiding->result, text));
 	}
 	if (!is_said)
-		profile_comment(hiding->new, "%s", HIDDEN_COMMENT);
+		profile_comment(hiding->result, "%s", HIDDEN_COMMENT);
 }
 
 int go_runtime_hide(struct profile *profile)
 {
-	struct hiding hiding = {.old = profile, .new = profile_new()};
-	int err = hiding.new ? describe_places(&hiding) : -ENOMEM;
+	struct hiding hiding = {.old = profile, .result = profile_new()};
+	int err = hiding.result ? describe_places(&hiding) : -ENOMEM;
 
 	/* Not before, as that has added locations. */
 	if (!err)
-		err = profile_translation_init(&hiding.translation, hiding.new, profile);
+		err = profile_translation_init(&hiding.translation, hiding.result, profile);
 	hiding.items = calloc(profile_longest_sequence(profile), sizeof(*hiding.items));
 	if (!hiding.items)
 		err = -ENOMEM;
@@ -171,17 +171,18 @@ int go_runtime_hide(struct profile *profile)
 			const struct profile_sample *sample = &profile->samples.items[i];
 			const uint32_t stack = translate_stack(&hiding, sample->stack);
 
-			profile_add(hiding.new, stack, translate_labels(&hiding, sample->label_set),
+			profile_add(hiding.result, stack,
+				    translate_labels(&hiding, sample->label_set),
 				    profile_values(profile, i));
 		}
-		copy_comments(&hiding);
-		err = hiding.new->error;
+		hiding_copy_comments(&hiding);
+		err = hiding.result->error;
 	}
 	if (!err)
-		profile_swap(profile, hiding.new);
+		profile_swap(profile, hiding.result);
 	profile_translation_clear(&hiding.translation);
 	free(hiding.places);
 	free(hiding.items);
-	profile_free(hiding.new);
+	profile_free(hiding.result);
 	return err;
 }

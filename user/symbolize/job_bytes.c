@@ -25,7 +25,7 @@ struct job_head {
 	char path[PATH_MAX];
 };
 
-static int write_all(int fd, const void *bytes, size_t size)
+static int job_bytes_write_all(int fd, const void *bytes, size_t size)
 {
 	const char *next = bytes;
 	ssize_t done;
@@ -49,9 +49,9 @@ int job_bytes_write(const struct worker_job *job)
 		     (job->is_module ? JOB_MODULE : 0u) | (job->is_perf_map ? JOB_PERF_MAP : 0u);
 	snprintf(head.build_id, sizeof(head.build_id), "%s", job->build_id);
 	snprintf(head.path, sizeof(head.path), "%s", job->path);
-	err = write_all(fd, &head, sizeof(head));
+	err = job_bytes_write_all(fd, &head, sizeof(head));
 	if (!err)
-		err = write_all(fd, job->addresses, job->count * sizeof(*job->addresses));
+		err = job_bytes_write_all(fd, job->addresses, job->count * sizeof(*job->addresses));
 	if (!err &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
 		err = -errno;

@@ -46,7 +46,8 @@ static int write_padding(size_t size, kept_symbols_fn write, void *arg)
 	return padding ? write(arg, zeros, padding) : 0;
 }
 
-static int write_functions(const struct iovec parts[ELF_PARTS], kept_symbols_fn write, void *arg)
+static int kept_symbols_write_functions(const struct iovec parts[ELF_PARTS], kept_symbols_fn write,
+					void *arg)
 {
 	size_t size = 0;
 	int err = 0;
@@ -82,7 +83,7 @@ int kept_symbols_write(const struct kept_symbols *kept, kept_symbols_fn write, v
 	}
 	err = write(arg, &head, sizeof(head));
 	for (size_t i = 0; i < KEPT_FILES && !err; i++)
-		err = write_functions(kept->files[i].parts, write, arg);
+		err = kept_symbols_write_functions(kept->files[i].parts, write, arg);
 	for (size_t i = 0; i < DWARF_FILES; i++) {
 		for (size_t j = 0; j < SECTIONS && !err; j++) {
 			if (section_size(kept, i, j))
@@ -92,8 +93,8 @@ int kept_symbols_write(const struct kept_symbols *kept, kept_symbols_fn write, v
 	return err;
 }
 
-static bool read_functions(struct kept_symbols *kept, const struct head *head, size_t i,
-			   const char **next, const char *end)
+static bool kept_symbols_read_functions(struct kept_symbols *kept, const struct head *head,
+					size_t i, const char **next, const char *end)
 {
 	const size_t size = elf_packed_size(&head->packed[i], (size_t)(end - *next));
 
@@ -109,8 +110,8 @@ static bool read_functions(struct kept_symbols *kept, const struct head *head, s
 	return true;
 }
 
-static bool read_section(struct dwarf_bytes *bytes, uint64_t size, const char **next,
-			 const char *end)
+static bool kept_symbols_read_section(struct dwarf_bytes *bytes, uint64_t size, const char **next,
+				      const char *end)
 {
 	const size_t left = (size_t)(end - *next);
 
@@ -132,11 +133,11 @@ bool kept_symbols_read(struct kept_symbols *kept, const void *bytes, size_t size
 	*kept = (struct kept_symbols){0};
 	next += valid ? sizeof(*head) : 0;
 	for (size_t i = 0; i < KEPT_FILES && valid; i++)
-		valid = read_functions(kept, head, i, &next, end);
+		valid = kept_symbols_read_functions(kept, head, i, &next, end);
 	for (size_t i = 0; i < DWARF_FILES; i++) {
 		for (size_t j = 0; j < SECTIONS && valid; j++)
-			valid = read_section(&kept->contents[i].sections[j],
-					     head->section_sizes[i][j], &next, end);
+			valid = kept_symbols_read_section(&kept->contents[i].sections[j],
+							  head->section_sizes[i][j], &next, end);
 	}
 	if (!valid)
 		*kept = (struct kept_symbols){0};

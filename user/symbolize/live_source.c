@@ -133,8 +133,8 @@ static bool read_file_headers(const struct live_source *live, struct headers_tim
 	return found;
 }
 
-static int read_headers(const struct live_source *live, struct headers_time *time,
-			struct mapped_file *file, struct segments *segments)
+static int live_read_headers(const struct live_source *live, struct headers_time *time,
+			     struct mapped_file *file, struct segments *segments)
 {
 	struct elf_headers *headers = calloc(1, sizeof(*headers));
 	int err = headers ? 0 : -ENOMEM;
@@ -170,7 +170,7 @@ static int describe_mapping(const struct live_source *live, struct headers_time 
 		mapping.file = profile_string(profile, segment_name(segment));
 	} else {
 		if (is_offset)
-			err = read_headers(live, time, file, segments);
+			err = live_read_headers(live, time, file, segments);
 		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);
 		mapping.build_id = profile_string(profile, file->build_id);
 		if (is_offset)
@@ -216,8 +216,8 @@ static void describe_offset(struct profile *profile, uint32_t number,
 }
 
 /* `segments` belong to `count` mappings. */
-static void describe_locations(const struct live_source *live, struct profile *profile,
-			       const struct segments *segments, size_t count)
+static void live_describe_locations(const struct live_source *live, struct profile *profile,
+				    const struct segments *segments, size_t count)
 {
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
@@ -248,7 +248,7 @@ int live_source_describe(const struct live_source *live, struct profile *profile
 		segments.ends[i] = segments.count;
 	}
 	if (!err)
-		describe_locations(live, profile, &segments, count);
+		live_describe_locations(live, profile, &segments, count);
 	free(time.devices);
 	free(segments.items);
 	free(segments.ends);
@@ -276,15 +276,15 @@ static int open_perf_map(const struct live_source *live, const struct symbol_map
 	return fd < 0 ? -ENOENT : fd;
 }
 
-static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mapping)
+static enum symbol_kind live_mapping_kind(void *arg, const struct symbol_mapping *mapping)
 {
 	if (source_segment(mapping->source) >= SEGMENT_FILES)
 		return SYMBOLS_FILE;
 	return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
 }
 
-static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
-			struct error *error)
+static int live_open_mapping(void *arg, const struct symbol_mapping *mapping,
+			     unsigned int candidate, struct error *error)
 {
 	const struct live_source *live = arg;
 	uint32_t segment = source_segment(mapping->source);
@@ -297,7 +297,7 @@ static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigne
 }
 
 /* Perf maps of root count as files of file systems that can report any owner. */
-static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
+static uint32_t live_mapping_owner(void *arg, const struct symbol_mapping *mapping)
 {
 	const struct live_source *live = arg;
 	uint32_t segment = source_segment(mapping->source);
@@ -318,7 +318,7 @@ static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
  * that reports any owner, a user chooses all of the identity but the number of the device, which
  * another file system can get next.
  */
-static bool identify(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file)
+static bool live_identify(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file)
 {
 	const struct live_source *live = arg;
 	uint32_t segment = source_segment(mapping->source);
@@ -363,12 +363,12 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 		.kallsyms = kallsyms,
 		.kernel = live->kernel,
 		.root = root,
-		.kind = find_kind,
-		.open = open_mapping,
-		.owner = find_owner,
+		.kind = live_mapping_kind,
+		.open = live_open_mapping,
+		.owner = live_mapping_owner,
 		.file_key = find_key,
 		.cache = live->cache,
-		.identify = identify,
+		.identify = live_identify,
 		.arg = (void *)live,
 	};
 	if (!uname(&self))

@@ -34,7 +34,7 @@ struct label_state {
 };
 
 struct normalizer {
-	struct profile *old, *new;
+	struct profile *old, *result;
 	struct profile_translation translation;
 	struct root_frame *roots; /* of each location */
 	bool *kernel; /* each location: in the kernel */
@@ -61,7 +61,7 @@ static void merge_sources(struct profile *profile)
 	}
 }
 
-static void describe_locations(struct normalizer *normalizer)
+static void normalizer_describe_locations(struct normalizer *normalizer)
 {
 	const struct profile *profile = normalizer->old;
 
@@ -123,7 +123,7 @@ static void normalize_stack(struct normalizer *normalizer, uint32_t stack)
 	if (!kept && depth)
 		normalizer->items[kept++] =
 			profile_translate_location(&normalizer->translation, locations[0]);
-	state->stack = profile_stack(normalizer->new, normalizer->items, kept);
+	state->stack = profile_stack(normalizer->result, normalizer->items, kept);
 }
 
 /* Labels */
@@ -152,9 +152,9 @@ static uint32_t normalize_label(struct normalizer *normalizer, uint32_t label)
 
 	if (!label_is_go_creator_location(normalizer->old, label))
 		return profile_translate_label(&normalizer->translation, label);
-	creator.key = profile_string(normalizer->new, LABEL_GO_CREATOR_KEY);
-	creator.text = go_creators_text(normalizer->new, normalizer->old, label);
-	return profile_label(normalizer->new, &creator);
+	creator.key = profile_string(normalizer->result, LABEL_GO_CREATOR_KEY);
+	creator.text = go_creators_text(normalizer->result, normalizer->old, label);
+	return profile_label(normalizer->result, &creator);
 }
 
 static uint32_t normalize_labels(struct normalizer *normalizer, uint32_t label_set,
@@ -171,7 +171,7 @@ static uint32_t normalize_labels(struct normalizer *normalizer, uint32_t label_s
 		    strcmp(profile_text(profile, label->key), LABEL_TRUNCATED_KEY))
 			normalizer->items[kept++] = normalize_label(normalizer, labels[i]);
 	}
-	return profile_label_set(normalizer->new, normalizer->items, kept);
+	return profile_label_set(normalizer->result, normalizer->items, kept);
 }
 
 /* Returns the new label set of a sample, and counts its `samples` if it is truncated. */
@@ -207,17 +207,17 @@ static void normalize_sample(struct normalizer *normalizer, size_t index)
 	normalizer->counts->user_frames += samples * state->user_frames;
 	normalizer->counts->unmapped += samples * state->unmapped;
 	label_set = update_labels(normalizer, sample->label_set, state->complete, samples);
-	profile_add(normalizer->new, state->stack, label_set, values);
+	profile_add(normalizer->result, state->stack, label_set, values);
 }
 
 /* Comments */
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool comment_has_prefix(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-static void copy_comments(struct normalizer *normalizer)
+static void normalizer_copy_comments(struct normalizer *normalizer)
 {
 	const struct profile *profile = normalizer->old;
 	char truncated[TRUNCATION_COMMENT_SIZE], frames[TRUNCATION_COMMENT_SIZE];
@@ -228,23 +228,24 @@ static void copy_comments(struct normalizer *normalizer)
 		const char *text = profile_text(profile, profile->comments.items[i]);
 
 		/* Without labels, the comment keeps the counts of the kernel. */
-		if (normalizer->has_label && has_prefix(text, TRUNCATED_COMMENT))
+		if (normalizer->has_label && comment_has_prefix(text, TRUNCATED_COMMENT))
 			text = truncated;
-		else if (has_prefix(text, FRAMES_COMMENT))
+		else if (comment_has_prefix(text, FRAMES_COMMENT))
 			text = frames;
-		profile_add_comment(normalizer->new, profile_string(normalizer->new, text));
+		profile_add_comment(normalizer->result, profile_string(normalizer->result, text));
 	}
 }
 
-static int prepare(struct normalizer *normalizer)
+static int normalizer_prepare(struct normalizer *normalizer)
 {
 	const struct profile *profile = normalizer->old;
 	size_t longest = profile_longest_sequence(profile);
 	int err = -ENOMEM;
 
-	normalizer->new = profile_new();
-	if (normalizer->new)
-		err = profile_translation_init(&normalizer->translation, normalizer->new, profile);
+	normalizer->result = profile_new();
+	if (normalizer->result)
+		err = profile_translation_init(&normalizer->translation, normalizer->result,
+					       profile);
 	normalizer->roots = calloc(profile->locations.count, sizeof(*normalizer->roots));
 	normalizer->kernel = calloc(profile->locations.count, sizeof(*normalizer->kernel));
 	normalizer->stacks = calloc(profile->stacks.count, sizeof(*normalizer->stacks));
@@ -266,20 +267,20 @@ static int prepare(struct normalizer *normalizer)
 int normalize_profile(struct profile *profile, bool drop_label, struct truncation_counts *counts)
 {
 	struct normalizer normalizer = {.old = profile, .drop_label = drop_label, .counts = counts};
-	int err = prepare(&normalizer);
+	int err = normalizer_prepare(&normalizer);
 
 	*counts = (struct truncation_counts){0};
 	if (!err) {
 		merge_sources(profile);
-		describe_locations(&normalizer);
+		normalizer_describe_locations(&normalizer);
 		profile_translate_head(&normalizer.translation);
 		for (size_t i = 0; i < profile->samples.count; i++)
 			normalize_sample(&normalizer, i);
-		copy_comments(&normalizer);
-		err = normalizer.new->error;
+		normalizer_copy_comments(&normalizer);
+		err = normalizer.result->error;
 	}
 	if (!err)
-		profile_swap(profile, normalizer.new);
+		profile_swap(profile, normalizer.result);
 	profile_translation_clear(&normalizer.translation);
 	free(normalizer.roots);
 	free(normalizer.kernel);
@@ -287,6 +288,6 @@ int normalize_profile(struct profile *profile, bool drop_label, struct truncatio
 	free(normalizer.label_sets);
 	free(normalizer.frames);
 	free(normalizer.items);
-	profile_free(normalizer.new);
+	profile_free(normalizer.result);
 	return err;
 }

@@ -5,7 +5,7 @@
 
 #include "symbolize/find_binary.h"
 
-static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mapping)
+static enum symbol_kind offline_mapping_kind(void *arg, const struct symbol_mapping *mapping)
 {
 	(void)arg;
 	if (!strcmp(mapping->path, "[vdso]"))
@@ -16,8 +16,8 @@ static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mappin
 	return *mapping->path && *mapping->path != '[' ? SYMBOLS_FILE : SYMBOLS_NONE;
 }
 
-static int open_file(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
-		     struct error *error)
+static int offline_open_file(void *arg, const struct symbol_mapping *mapping,
+			     unsigned int candidate, struct error *error)
 {
 	bool is_trusted;
 
@@ -34,8 +34,8 @@ void offline_source_init(struct symbol_source *source, const struct profile *pro
 		.kernel = kernel,
 		.root = "",
 		.by_path = true,
-		.kind = find_kind,
-		.open = open_file,
+		.kind = offline_mapping_kind,
+		.open = offline_open_file,
 		.arg = (void *)search,
 	};
 	origin_release(profile, source->release);

@@ -45,8 +45,8 @@ static const char *checked_path(const struct opener *opener, const struct opened
 	return NULL;
 }
 
-static int open_binary(const struct opener *opener, const struct open_request *request,
-		       struct open_response *response)
+static int opener_open_binary(const struct opener *opener, const struct open_request *request,
+			      struct open_response *response)
 {
 	struct error problem = {""};
 	char link[64];
@@ -103,8 +103,9 @@ static bool may_be_named(const struct opened *opened, int fd)
 	       (opened->has_owner && owner.uid != OWNER_UNKNOWN && owner.uid == opened->owner);
 }
 
-static int open_debug_file(const struct opener *opener, struct opened *opened,
-			   const struct open_request *request, struct open_response *response)
+static int opener_open_debug_file(const struct opener *opener, struct opened *opened,
+				  const struct open_request *request,
+				  struct open_response *response)
 {
 	unsigned int candidate = request->candidate, first = opener->archive ? 1 : 0;
 	char *path;
@@ -147,7 +148,8 @@ static void note_owner(const struct opener *opener, struct opened *opened, int f
 	*opener->owner = owner.uid;
 }
 
-static bool identify(const struct worker_job *job, uint32_t kind, int fd, struct file_key *key)
+static bool opener_identify(const struct worker_job *job, uint32_t kind, int fd,
+			    struct file_key *key)
 {
 	if (kind != OPEN_BINARY)
 		return file_key_of(fd, key);
@@ -159,7 +161,7 @@ static void note_key(const struct opener *opener, struct opened *opened,
 		     const struct open_request *request, int fd)
 {
 	if (opened->key_count < CACHE_KEY_FILES_MAX && !opener->archive &&
-	    identify(opener->job, request->kind, fd, &opened->keys[opened->key_count]))
+	    opener_identify(opener->job, request->kind, fd, &opened->keys[opened->key_count]))
 		opened->key_count++;
 	else
 		opened->has_unknown = true;
@@ -204,8 +206,8 @@ static char *receive_bytes(int socket, size_t size)
 }
 
 /* A worker that was taken over must not fill the disk: symbols of the same files are kept once. */
-static int keep_symbols(const struct opener *opener, struct opened *opened, int socket,
-			uint64_t size)
+static int opener_keep_symbols(const struct opener *opener, struct opened *opened, int socket,
+			       uint64_t size)
 {
 	const struct cache_key key = cache_key_of(opened);
 	struct iovec part;
@@ -226,8 +228,8 @@ static int keep_symbols(const struct opener *opener, struct opened *opened, int 
 }
 
 /* Returns false if the worker is gone, or if its next message may be no request. */
-static bool handle_request(const struct opener *opener, struct opened *opened, int socket,
-			   struct open_request *request)
+static bool opener_handle_request(const struct opener *opener, struct opened *opened, int socket,
+				  struct open_request *request)
 {
 	struct open_response response = {0};
 	bool is_file = false;
@@ -238,11 +240,11 @@ static bool handle_request(const struct opener *opener, struct opened *opened, i
 	if (request->kind == OPEN_KEPT) {
 		fd = open_kept(opener, opened);
 	} else if (request->kind == KEEP_SYMBOLS) {
-		fd = keep_symbols(opener, opened, socket, request->size);
+		fd = opener_keep_symbols(opener, opened, socket, request->size);
 	} else {
 		fd = request->kind == OPEN_BINARY
-			     ? open_binary(opener, request, &response)
-			     : open_debug_file(opener, opened, request, &response);
+			     ? opener_open_binary(opener, request, &response)
+			     : opener_open_debug_file(opener, opened, request, &response);
 		is_file = fd >= 0;
 	}
 	if (is_file) {
@@ -279,7 +281,7 @@ void opener_serve(const struct opener *opener, int socket)
 	       receive_fd(socket, &request, sizeof(request), &fd) == sizeof(request)) {
 		if (fd >= 0)
 			close(fd);
-		if (!handle_request(opener, &opened, socket, &request))
+		if (!opener_handle_request(opener, &opened, socket, &request))
 			break;
 	}
 	for (size_t i = 0; i < opened.count; i++)

@@ -30,7 +30,7 @@
 typedef uint32_t offset;
 
 /* Bytes, each sequence once: strings with their NUL, and identities of files. */
-struct text {
+struct symbol_cache_text {
 	uint32_t hash, size;
 	char bytes[];
 };
@@ -47,7 +47,7 @@ enum key {
 	KEY_FILE, /* 0: all addresses have the lines */
 };
 
-struct entry {
+struct symbol_cache_entry {
 	uint64_t number; /* of the key */
 	uint64_t start, size; /* of the range */
 	offset file;
@@ -67,9 +67,9 @@ struct symbol_cache {
 	offset contents[]; /* slots of texts, slots of entries; then these */
 };
 
-#define ALIGNMENT _Alignof(struct entry)
+#define ALIGNMENT _Alignof(struct symbol_cache_entry)
 
-static void *at(struct symbol_cache *cache, offset place)
+static void *cache_pointer_at(struct symbol_cache *cache, offset place)
 {
 	return (char *)cache + place;
 }
@@ -90,20 +90,20 @@ static size_t slot_bytes(const struct symbol_cache *cache)
 }
 
 /* Where all slots are 0. */
-static void begin(struct symbol_cache *cache)
+static void symbol_cache_begin(struct symbol_cache *cache)
 {
 	cache->used = (uint32_t)roundup(sizeof(*cache) + slot_bytes(cache), ALIGNMENT);
 	cache->text_count = cache->entry_count = 0;
 }
 
-static void clear(struct symbol_cache *cache)
+static void symbol_cache_empty(struct symbol_cache *cache)
 {
 	memset(cache->contents, 0, slot_bytes(cache));
-	begin(cache);
+	symbol_cache_begin(cache);
 }
 
 /* Returns false if another process has the lock for long: it may have been stopped. */
-static bool lock(struct symbol_cache *cache)
+static bool symbol_cache_lock(struct symbol_cache *cache)
 {
 	int err = pthread_mutex_trylock(&cache->lock);
 
@@ -113,19 +113,19 @@ static bool lock(struct symbol_cache *cache)
 	}
 	/* Its owner was killed, perhaps in the middle of a change. */
 	if (err == EOWNERDEAD) {
-		clear(cache);
+		symbol_cache_empty(cache);
 		err = pthread_mutex_consistent(&cache->lock);
 	}
 	return !err;
 }
 
-static void unlock(struct symbol_cache *cache)
+static void symbol_cache_unlock(struct symbol_cache *cache)
 {
 	pthread_mutex_unlock(&cache->lock);
 }
 
 /* Returns the place of `size` bytes, or 0 if there is no room. */
-static offset allocate(struct symbol_cache *cache, size_t size)
+static offset symbol_cache_allocate(struct symbol_cache *cache, size_t size)
 {
 	offset place = cache->used;
 
@@ -135,7 +135,7 @@ static offset allocate(struct symbol_cache *cache, size_t size)
 	return place;
 }
 
-static bool is_full(const struct symbol_cache *cache, uint32_t count)
+static bool symbol_cache_is_full(const struct symbol_cache *cache, uint32_t count)
 {
 	return count >= cache->slots / 4 * 3;
 }
@@ -147,7 +147,7 @@ static offset *find_text(struct symbol_cache *cache, uint32_t hash, const void *
 	uint32_t slot = hash & (cache->slots - 1);
 
 	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
-		const struct text *text = at(cache, slots[slot]);
+		const struct symbol_cache_text *text = cache_pointer_at(cache, slots[slot]);
 
 		if (text->hash == hash && text->size == size && !memcmp(text->bytes, bytes, size))
 			break;
@@ -160,15 +160,17 @@ static bool add_text(struct symbol_cache *cache, const void *bytes, size_t size,
 {
 	uint32_t hash = hash_bytes(cache->seed, bytes, size);
 	offset *slot = find_text(cache, hash, bytes, size);
-	struct text *text;
+	struct symbol_cache_text *text;
 
 	*place = *slot;
 	if (*place)
 		return true;
-	*place = is_full(cache, cache->text_count) ? 0 : allocate(cache, sizeof(*text) + size);
+	*place = symbol_cache_is_full(cache, cache->text_count)
+			 ? 0
+			 : symbol_cache_allocate(cache, sizeof(*text) + size);
 	if (!*place)
 		return false;
-	text = at(cache, *place);
+	text = cache_pointer_at(cache, *place);
 	text->hash = hash;
 	text->size = (uint32_t)size;
 	memcpy(text->bytes, bytes, size);
@@ -178,20 +180,21 @@ static bool add_text(struct symbol_cache *cache, const void *bytes, size_t size,
 }
 
 /* As add_text(), for a string or NULL. */
-static bool add_string(struct symbol_cache *cache, const char *string, offset *place)
+static bool symbol_cache_add_string(struct symbol_cache *cache, const char *string, offset *place)
 {
 	*place = 0;
 	return !string || add_text(cache, string, strlen(string) + 1, place);
 }
 
-static const char *string_at(struct symbol_cache *cache, offset place)
+static const char *symbol_cache_string_at(struct symbol_cache *cache, offset place)
 {
-	return place ? ((const struct text *)at(cache, place))->bytes : NULL;
+	return place ? ((const struct symbol_cache_text *)cache_pointer_at(cache, place))->bytes
+		     : NULL;
 }
 
 /* Writes what identifies a file. Returns its length; FILE_SIZE or more: the build ID is too long.
  */
-static size_t identify(const struct symbol_file *file, char identity[FILE_SIZE])
+static size_t symbol_cache_identify(const struct symbol_file *file, char identity[FILE_SIZE])
 {
 	int length = snprintf(identity, FILE_SIZE, "%llx %llx %llx %x %x %s %s",
 			      (unsigned long long)file->device, (unsigned long long)file->inode,
@@ -220,7 +223,7 @@ static offset *find_entry(struct symbol_cache *cache, offset file, enum key key,
 	uint32_t slot = hash_entry(cache, file, key, number) & (cache->slots - 1);
 
 	for (; slots[slot]; slot = (slot + 1) & (cache->slots - 1)) {
-		const struct entry *entry = at(cache, slots[slot]);
+		const struct symbol_cache_entry *entry = cache_pointer_at(cache, slots[slot]);
 
 		if (entry->file == file && entry->key == key && entry->number == number &&
 		    address - entry->start < entry->size)
@@ -229,8 +232,8 @@ static offset *find_entry(struct symbol_cache *cache, offset file, enum key key,
 	return &slots[slot];
 }
 
-static int give(struct symbol_cache *cache, const struct entry *entry, symbol_cache_fn found,
-		void *arg)
+static int symbol_cache_give(struct symbol_cache *cache, const struct symbol_cache_entry *entry,
+			     symbol_cache_fn found, void *arg)
 {
 	struct source_line lines[INLINE_DEPTH_MAX];
 
@@ -239,9 +242,9 @@ static int give(struct symbol_cache *cache, const struct entry *entry, symbol_ca
 		const struct cached_line *line = &entry->lines[i];
 
 		lines[i] = (struct source_line){
-			.function = string_at(cache, line->function),
-			.system_name = string_at(cache, line->system_name),
-			.file = string_at(cache, line->file),
+			.function = symbol_cache_string_at(cache, line->function),
+			.system_name = symbol_cache_string_at(cache, line->system_name),
+			.file = symbol_cache_string_at(cache, line->file),
 			.line = line->line,
 			.start_line = line->start_line,
 		};
@@ -260,18 +263,18 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 		       symbol_cache_fn found, void *arg, int *err)
 {
 	char identity[FILE_SIZE];
-	size_t length = identify(file, identity);
+	size_t length = symbol_cache_identify(file, identity);
 	offset place = 0;
 
 	*err = 0;
-	if (length >= FILE_SIZE || !lock(cache))
+	if (length >= FILE_SIZE || !symbol_cache_lock(cache))
 		return false;
 	place = *find_text(cache, hash_bytes(cache->seed, identity, length), identity, length);
 	if (place)
 		place = find_address(cache, place, address);
-	if (place && ((struct entry *)at(cache, place))->has_symbol)
-		*err = give(cache, at(cache, place), found, arg);
-	unlock(cache);
+	if (place && ((struct symbol_cache_entry *)cache_pointer_at(cache, place))->has_symbol)
+		*err = symbol_cache_give(cache, cache_pointer_at(cache, place), found, arg);
+	symbol_cache_unlock(cache);
 	return place != 0;
 }
 
@@ -280,9 +283,9 @@ static bool add_line(struct symbol_cache *cache, const struct source_line *line,
 {
 	cached->line = line->line;
 	cached->start_line = line->start_line;
-	return add_string(cache, line->function, &cached->function) &&
-	       add_string(cache, line->system_name, &cached->system_name) &&
-	       add_string(cache, line->file, &cached->file);
+	return symbol_cache_add_string(cache, line->function, &cached->function) &&
+	       symbol_cache_add_string(cache, line->system_name, &cached->system_name) &&
+	       symbol_cache_add_string(cache, line->file, &cached->file);
 }
 
 /* Lines of addresses of a file. */
@@ -296,25 +299,26 @@ struct addition {
 };
 
 /* Returns false if there is no room. */
-static bool add_entry(struct symbol_cache *cache, const struct addition *addition, offset file,
-		      enum key key)
+static bool symbol_cache_add_entry(struct symbol_cache *cache, const struct addition *addition,
+				   offset file, enum key key)
 {
 	const bool has_symbol = addition->count != SYMBOL_CACHE_NONE;
 	const size_t count = has_symbol ? addition->count : 0;
 	const uint64_t number = number_of(key, addition->address);
 	offset *slot = find_entry(cache, file, key, addition->address), place;
-	struct entry *entry;
+	struct symbol_cache_entry *entry;
 	bool complete = true;
 
 	if (*slot)
 		return true;
-	place = is_full(cache, cache->entry_count)
+	place = symbol_cache_is_full(cache, cache->entry_count)
 			? 0
-			: allocate(cache, sizeof(*entry) + count * sizeof(entry->lines[0]));
+			: symbol_cache_allocate(cache,
+						sizeof(*entry) + count * sizeof(entry->lines[0]));
 	if (!place)
 		return false;
-	entry = at(cache, place);
-	*entry = (struct entry){
+	entry = cache_pointer_at(cache, place);
+	*entry = (struct symbol_cache_entry){
 		.number = number,
 		.start = addition->address,
 		.size = 1,
@@ -343,7 +347,8 @@ static bool is_crowded(struct symbol_cache *cache, offset file, uint64_t address
 	uint32_t slot = hash_entry(cache, file, KEY_PAGE, page) & (cache->slots - 1), count = 0;
 
 	for (; entry_slots(cache)[slot]; slot = (slot + 1) & (cache->slots - 1)) {
-		const struct entry *entry = at(cache, entry_slots(cache)[slot]);
+		const struct symbol_cache_entry *entry =
+			cache_pointer_at(cache, entry_slots(cache)[slot]);
 
 		count += entry->file == file && entry->key == KEY_PAGE && entry->number == page;
 	}
@@ -351,7 +356,7 @@ static bool is_crowded(struct symbol_cache *cache, offset file, uint64_t address
 }
 
 /* Returns false if there is no room. */
-static bool add(struct symbol_cache *cache, const struct addition *addition)
+static bool symbol_cache_try_add(struct symbol_cache *cache, const struct addition *addition)
 {
 	const struct address_range *range = &addition->range;
 	enum key key = KEY_PAGE;
@@ -363,7 +368,7 @@ static bool add(struct symbol_cache *cache, const struct addition *addition)
 		key = KEY_ADDRESS;
 	else if (!range->start && range->end == UINT64_MAX)
 		key = KEY_FILE;
-	return add_entry(cache, addition, file, key);
+	return symbol_cache_add_entry(cache, addition, file, key);
 }
 
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
@@ -373,7 +378,7 @@ void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file
 	char identity[FILE_SIZE];
 	struct addition addition = {
 		.identity = identity,
-		.length = identify(file, identity),
+		.length = symbol_cache_identify(file, identity),
 		.address = address,
 		.range = *same,
 		.lines = lines,
@@ -382,23 +387,23 @@ void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file
 
 	invariant(!same->end || (address >= same->start && address < same->end));
 	if (addition.length >= FILE_SIZE ||
-	    (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) || !lock(cache))
+	    (count > INLINE_DEPTH_MAX && count != SYMBOL_CACHE_NONE) || !symbol_cache_lock(cache))
 		return;
-	if (!add(cache, &addition)) {
-		clear(cache);
+	if (!symbol_cache_try_add(cache, &addition)) {
+		symbol_cache_empty(cache);
 		/* If it is too large even so, only itself is missing. */
-		if (!add(cache, &addition))
-			clear(cache);
+		if (!symbol_cache_try_add(cache, &addition))
+			symbol_cache_empty(cache);
 	}
-	unlock(cache);
+	symbol_cache_unlock(cache);
 }
 
 bool symbol_cache_clear(struct symbol_cache *cache)
 {
-	if (!lock(cache))
+	if (!symbol_cache_lock(cache))
 		return false;
-	clear(cache);
-	unlock(cache);
+	symbol_cache_empty(cache);
+	symbol_cache_unlock(cache);
 	return true;
 }
 
@@ -416,7 +421,7 @@ struct symbol_cache *symbol_cache_new(size_t bytes)
 	cache->slots = 1;
 	while (cache->slots <= bytes / BYTES_A_SLOT / 2)
 		cache->slots *= 2;
-	begin(cache);
+	symbol_cache_begin(cache);
 	/* Without it, lookups can be made slow, and no more. */
 	if (getrandom(&cache->seed, sizeof(cache->seed), GRND_NONBLOCK) < 0)
 		cache->seed = HASH_START;

@@ -22,7 +22,7 @@
 
 /* The locations of a mapping that have no symbol. */
 struct mapping_job {
-	struct run *run;
+	struct symbolizer_run *run;
 	struct symbol_mapping mapping;
 	uint64_t start, limit, offset;
 	bool is_cached; /* its symbols are kept, for `file` */
@@ -36,7 +36,7 @@ struct mapping_job {
 	bool reported; /* that it is ambiguous */
 };
 
-struct run {
+struct symbolizer_run {
 	const struct symbol_source *source;
 	const struct symbolize_options *options;
 	struct profile *profile;
@@ -53,7 +53,8 @@ struct run {
 	struct string_table strings; /* of the workers */
 };
 
-static void report_problem(const struct run *run, const char *path, const char *text)
+static void symbolizer_report_problem(const struct symbolizer_run *run, const char *path,
+				      const char *text)
 {
 	if (run->options->problem)
 		run->options->problem(run->options->arg, path, text);
@@ -71,21 +72,23 @@ static bool is_kernel(const struct mapping_job *mapping_job)
 	return is_kernel_mapping(mapping_job->mapping.path, address_at(mapping_job, 0));
 }
 
-static bool is_module(const struct mapping_job *mapping_job)
+static bool mapping_job_is_module(const struct mapping_job *mapping_job)
 {
 	return is_kernel(mapping_job) && strcmp(mapping_job->mapping.path, KERNEL_MAPPING);
 }
 
 static bool is_ambiguous(const void *context, uint32_t index, const void *key)
 {
-	const struct mapping_job *a = &((const struct run *)context)->mapping_jobs[index], *b = key;
+	const struct mapping_job *a = &((const struct symbolizer_run *)context)
+					       ->mapping_jobs[index],
+				 *b = key;
 
 	return !strcmp(a->mapping.path, b->mapping.path) && a->start == b->start &&
 	       a->limit == b->limit && a->offset == b->offset;
 }
 
 /* Finds files with the same path and no build ID: the available one may be any of them. */
-static int find_ambiguous(struct run *run)
+static int find_ambiguous(struct symbolizer_run *run)
 {
 	struct hash paths = {0};
 	int err = 0;
@@ -110,7 +113,7 @@ static int find_ambiguous(struct run *run)
 	return err;
 }
 
-static int collect_locations(struct run *run)
+static int collect_locations(struct symbolizer_run *run)
 {
 	for (size_t i = 1; i < run->profile->locations.count; i++) {
 		const struct profile_location *location = &run->profile->locations.items[i];
@@ -129,7 +132,7 @@ static int collect_locations(struct run *run)
 
 /* Jobs */
 
-static int open_mapping(void *arg, unsigned int candidate, struct error *error)
+static int symbolizer_open_mapping(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	const struct symbol_source *source = mapping_job->run->source;
@@ -145,7 +148,7 @@ static bool identify_file(void *arg, int fd, struct file_key *key)
 	return source->file_key(source->arg, &mapping_job->mapping, fd, key);
 }
 
-static int open_kernel(void *arg, unsigned int candidate, struct error *error)
+static int symbolizer_open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	const struct symbol_source *source = mapping_job->run->source;
@@ -153,14 +156,15 @@ static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 	(void)error;
 	if (!*source->release)
 		return -ENOENT;
-	return is_module(mapping_job)
+	return mapping_job_is_module(mapping_job)
 		       ? kernel_open_module(source->root, source->release,
 					    mapping_job->mapping.path, candidate)
 		       : kernel_open_vmlinux(source->root, source->release, candidate);
 }
 
 /* Adds a job with all but the addresses set. They become offsets in the file if job->offsets. */
-static int add_job(struct run *run, struct mapping_job *mapping_job, struct worker_job *job)
+static int add_job(struct symbolizer_run *run, struct mapping_job *mapping_job,
+		   struct worker_job *job)
 {
 	uint64_t *addresses = calloc(mapping_job->wanted, sizeof(*addresses));
 
@@ -184,7 +188,7 @@ static int add_job(struct run *run, struct mapping_job *mapping_job, struct work
 
 /* Results */
 
-static uint32_t add_function(struct profile *profile, const struct source_line *line)
+static uint32_t symbolizer_add_function(struct profile *profile, const struct source_line *line)
 {
 	const struct profile_function function = {
 		.start_line = line->start_line,
@@ -204,7 +208,7 @@ static int set_lines(struct profile *profile, uint32_t location, const struct so
 	if (!copy)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		copy[i].function = add_function(profile, &lines[i]);
+		copy[i].function = symbolizer_add_function(profile, &lines[i]);
 		copy[i].line = lines[i].line;
 	}
 	profile_set_lines(profile, location, copy, count);
@@ -212,8 +216,8 @@ static int set_lines(struct profile *profile, uint32_t location, const struct so
 	return profile->error;
 }
 
-static int set_location(struct run *run, uint32_t location, const struct source_line *lines,
-			size_t count)
+static int set_location(struct symbolizer_run *run, uint32_t location,
+			const struct source_line *lines, size_t count)
 {
 	run->profile->locations.items[location].elided = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
@@ -224,7 +228,7 @@ static int set_location(struct run *run, uint32_t location, const struct source_
 static int set_symbols(void *arg, size_t job, size_t index, const struct source_line *lines,
 		       size_t count)
 {
-	struct run *run = arg;
+	struct symbolizer_run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
 
 	return set_location(run, mapping_job->locations[index], lines, count);
@@ -233,8 +237,8 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 /* Cache */
 
 /* Keeps the lines of a location. An address that was found without a name has none. */
-static void keep_lines(const struct run *run, const struct mapping_job *mapping_job, size_t index,
-		       const struct address_range *same)
+static void keep_lines(const struct symbolizer_run *run, const struct mapping_job *mapping_job,
+		       size_t index, const struct address_range *same)
 {
 	const struct profile *profile = run->profile;
 	const struct profile_location *location =
@@ -263,7 +267,7 @@ static void keep_lines(const struct run *run, const struct mapping_job *mapping_
 static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool opened,
 			const struct address_range *same)
 {
-	const struct run *run = arg;
+	const struct symbolizer_run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
 
 	if (!mapping_job->is_cached)
@@ -278,7 +282,7 @@ static void keep_symbol(void *arg, size_t job, size_t index, bool found, bool op
 /* For as long as the cache lasts: each profile would wait for the same file. */
 static void keep_failure(void *arg, size_t job)
 {
-	const struct run *run = arg;
+	const struct symbolizer_run *run = arg;
 	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
 	const struct address_range all = {0, UINT64_MAX};
 
@@ -289,7 +293,7 @@ static void keep_failure(void *arg, size_t job)
 
 /* A location whose symbol may be in the cache. */
 struct cached_location {
-	struct run *run;
+	struct symbolizer_run *run;
 	uint32_t location;
 };
 
@@ -301,7 +305,7 @@ static int set_cached(void *arg, const struct source_line *lines, size_t count)
 }
 
 /* Sets the symbols that the cache has, and moves the other locations, which are wanted, first. */
-static int symbolize_by_cache(struct run *run, struct mapping_job *mapping_job)
+static int symbolize_by_cache(struct symbolizer_run *run, struct mapping_job *mapping_job)
 {
 	int err = 0;
 
@@ -324,8 +328,8 @@ static int symbolize_by_cache(struct run *run, struct mapping_job *mapping_job)
  * Computes the load address in the available kernel minus that in the profile. Reports a problem
  * once for each mapping.
  */
-static bool find_kernel_bias(const struct run *run, const struct mapping_job *mapping_job,
-			     uint64_t *bias)
+static bool find_kernel_bias(const struct symbolizer_run *run,
+			     const struct mapping_job *mapping_job, uint64_t *bias)
 {
 	struct kernel *available = run->source->kernel;
 	const char *path = mapping_job->mapping.path, *build_id = mapping_job->mapping.build_id;
@@ -348,7 +352,7 @@ static bool find_kernel_bias(const struct run *run, const struct mapping_job *ma
 	else if (kernel->start != run->kernel_start)
 		why = "has no symbols: its load address is unknown";
 	if (why)
-		report_problem(run, path, why);
+		symbolizer_report_problem(run, path, why);
 	return !why;
 }
 
@@ -365,7 +369,8 @@ static bool symbol_matches(const struct mapping_job *mapping_job, const char *mo
 	       (module && strlen(module) == length && !strncmp(path + 1, module, length));
 }
 
-static int add_mangled(struct run *run, uint32_t location, const struct source_line *line)
+static int add_mangled(struct symbolizer_run *run, uint32_t location,
+		       const struct source_line *line)
 {
 	if (array_reserve(&run->mangled, &run->mangled_capacity, run->mangled_count, 1,
 			  sizeof(*run->mangled)) ||
@@ -377,7 +382,7 @@ static int add_mangled(struct run *run, uint32_t location, const struct source_l
 	return 0;
 }
 
-static int symbolize_by_kallsyms(struct run *run, const struct mapping_job *mapping_job,
+static int symbolize_by_kallsyms(struct symbolizer_run *run, const struct mapping_job *mapping_job,
 				 uint64_t bias)
 {
 	int err = 0;
@@ -399,7 +404,7 @@ static int symbolize_by_kallsyms(struct run *run, const struct mapping_job *mapp
 }
 
 /* Sets the mangled symbols of locations that no job has symbolized. */
-static int set_demangled(struct run *run)
+static int set_demangled(struct symbolizer_run *run)
 {
 	int err = demangle_lines(run->options->sandbox, run->mangled, run->mangled_count,
 				 &run->strings);
@@ -414,11 +419,11 @@ static int set_demangled(struct run *run)
 	return err;
 }
 
-static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping_job)
+static int symbolize_kernel_mapping(struct symbolizer_run *run, struct mapping_job *mapping_job)
 {
 	struct worker_job job = {
-		.open = open_kernel,
-		.is_module = is_module(mapping_job),
+		.open = symbolizer_open_kernel,
+		.is_module = mapping_job_is_module(mapping_job),
 		.code_start = mapping_job->start,
 	};
 	uint64_t bias;
@@ -442,11 +447,11 @@ static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping
 
 /* User code */
 
-static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_job,
+static int symbolize_user_mapping(struct symbolizer_run *run, struct mapping_job *mapping_job,
 				  enum symbol_kind kind)
 {
 	struct worker_job job = {
-		.open = open_mapping,
+		.open = symbolizer_open_mapping,
 		.is_perf_map = kind == SYMBOLS_PERF_MAP,
 		.offsets = kind == SYMBOLS_FILE && mapping_job->start,
 	};
@@ -470,9 +475,10 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 	if (!mapping_job->ambiguous_with)
 		return add_job(run, mapping_job, &job);
 	if (!mapping_job->ambiguous_with->reported)
-		report_problem(run, mapping_job->mapping.path,
-			       "has no symbols: the profile has several files with this path and "
-			       "no build ID");
+		symbolizer_report_problem(
+			run, mapping_job->mapping.path,
+			"has no symbols: the profile has several files with this path and "
+			"no build ID");
 	mapping_job->ambiguous_with->reported = true;
 	return 0;
 }
@@ -481,9 +487,9 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 
 /* The order of the jobs, and so of their messages. It must not depend on the order of the samples.
  */
-static int compare_mappings(const void *left, const void *right, void *arg)
+static int symbolizer_compare_mappings(const void *left, const void *right, void *arg)
 {
-	const struct run *run = arg;
+	const struct symbolizer_run *run = arg;
 	const size_t x = *(const size_t *)left, y = *(const size_t *)right;
 	const struct symbol_mapping *a = &run->mapping_jobs[x].mapping;
 	const struct symbol_mapping *b = &run->mapping_jobs[y].mapping;
@@ -496,7 +502,7 @@ static int compare_mappings(const void *left, const void *right, void *arg)
 	return (x > y) - (x < y);
 }
 
-static int symbolize_mapping(struct run *run, struct mapping_job *mapping_job)
+static int symbolize_mapping(struct symbolizer_run *run, struct mapping_job *mapping_job)
 {
 	const struct symbol_source *source = run->source;
 	enum symbol_kind kind;
@@ -510,20 +516,20 @@ static int symbolize_mapping(struct run *run, struct mapping_job *mapping_job)
 	return kind == SYMBOLS_NONE ? 0 : symbolize_user_mapping(run, mapping_job, kind);
 }
 
-static int add_jobs(struct run *run)
+static int add_jobs(struct symbolizer_run *run)
 {
 	const size_t count = run->profile->mappings.count - 1;
 	int err = 0;
 
 	for (size_t i = 0; i < count; i++)
 		run->order[i] = i + 1;
-	qsort_r(run->order, count, sizeof(*run->order), compare_mappings, run);
+	qsort_r(run->order, count, sizeof(*run->order), symbolizer_compare_mappings, run);
 	for (size_t i = 0; i < count && !err; i++)
 		err = symbolize_mapping(run, &run->mapping_jobs[run->order[i]]);
 	return err;
 }
 
-static int run_jobs(struct run *run)
+static int run_jobs(struct symbolizer_run *run)
 {
 	const struct worker_pool pool = {
 		.options = *run->options,
@@ -538,11 +544,11 @@ static int run_jobs(struct run *run)
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");
-	report_problem(run, "debug information", error.text);
+	symbolizer_report_problem(run, "debug information", error.text);
 	return 0;
 }
 
-static void count_symbols(const struct run *run, struct symbolize_counts *counts)
+static void symbolizer_count(const struct symbolizer_run *run, struct symbolize_counts *counts)
 {
 	const struct symbolize_options *options = run->options;
 	const struct profile *profile = run->profile;
@@ -565,7 +571,7 @@ static void count_symbols(const struct run *run, struct symbolize_counts *counts
 	}
 }
 
-static int prepare_run(struct run *run)
+static int prepare_run(struct symbolizer_run *run)
 {
 	const struct profile *profile = run->profile;
 	size_t count = profile->mappings.count;
@@ -600,7 +606,7 @@ static int prepare_run(struct run *run)
 	return collect_locations(run);
 }
 
-static void clear_run(struct run *run)
+static void clear_run(struct symbolizer_run *run)
 {
 	for (size_t i = 0; run->mapping_jobs && i < run->profile->mappings.count; i++) {
 		free(run->mapping_jobs[i].locations);
@@ -619,7 +625,7 @@ int symbolize_profile(struct profile *profile, const struct symbol_source *sourc
 		      const struct symbolize_options *options, struct symbolize_counts *counts,
 		      struct error *error)
 {
-	struct run run = {.source = source, .options = options, .profile = profile};
+	struct symbolizer_run run = {.source = source, .options = options, .profile = profile};
 	int err = prepare_run(&run);
 
 	*counts = (struct symbolize_counts){0};
@@ -630,7 +636,7 @@ int symbolize_profile(struct profile *profile, const struct symbol_source *sourc
 	if (!err)
 		err = set_demangled(&run);
 	if (!err)
-		count_symbols(&run, counts);
+		symbolizer_count(&run, counts);
 	clear_run(&run);
 	return err ? error_errno(error, -err, "can't symbolize the profile") : 0;
 }

@@ -88,8 +88,8 @@ _Static_assert(offsetof(struct worker_state, message.lines) -
 
 /* Messages */
 
-static void send_message(struct worker_state *worker, enum worker_message_type type,
-			 const void *bytes, size_t size)
+static void worker_send(struct worker_state *worker, enum worker_message_type type,
+			const void *bytes, size_t size)
 {
 	const struct worker_message message = {.type = type, .size = (uint32_t)size};
 
@@ -99,7 +99,7 @@ static void send_message(struct worker_state *worker, enum worker_message_type t
 
 static void send_problem(struct worker_state *worker, const char *text)
 {
-	send_message(worker, WORKER_PROBLEM, text, strlen(text));
+	worker_send(worker, WORKER_PROBLEM, text, strlen(text));
 }
 
 /* Sends a string unless the parent has it; returns its number, 0 for NULL. */
@@ -120,9 +120,9 @@ static uint32_t send_string(struct worker_state *worker, const char *text)
 		return 0;
 	}
 	for (; worker->sent_count < worker->strings.count; worker->sent_count++) {
-		const char *new = worker->strings.items[worker->sent_count];
+		const char *unsent = worker->strings.items[worker->sent_count];
 
-		send_message(worker, WORKER_STRING, new, strlen(new));
+		worker_send(worker, WORKER_STRING, unsent, strlen(unsent));
 	}
 	*recent = (struct recent_string){text, index};
 	return index + 1;
@@ -187,9 +187,9 @@ static void send_lines(struct worker_state *worker, size_t index, size_t count)
 {
 	worker->message.index = (uint32_t)index;
 	worker->message.count = (uint32_t)count;
-	send_message(worker, WORKER_LINES, &worker->message,
-		     offsetof(struct worker_lines, lines) +
-			     count * sizeof(worker->message.lines[0]));
+	worker_send(worker, WORKER_LINES, &worker->message,
+		    offsetof(struct worker_lines, lines) +
+			    count * sizeof(worker->message.lines[0]));
 	worker->resolved[index] = true;
 }
 
@@ -339,7 +339,7 @@ static void send_ranges(struct worker_state *worker)
 				break;
 		}
 		if (vaddr < range.end)
-			send_message(worker, WORKER_RANGE, &range, sizeof(range));
+			worker_send(worker, WORKER_RANGE, &range, sizeof(range));
 	}
 }
 
@@ -364,8 +364,8 @@ static bool use_kept(struct worker_state *worker, enum kept_file which, int fd, 
 	return false;
 }
 
-static void read_symbols(struct worker_state *worker, enum kept_file which, int fd,
-			 const void *image, size_t size)
+static void worker_read_symbols(struct worker_state *worker, enum kept_file which, int fd,
+				const void *image, size_t size)
 {
 	struct elf_file *file = &worker->elfs[worker->elf_count];
 	struct error problem;
@@ -408,7 +408,7 @@ static void find_kept(struct worker_state *worker)
 }
 
 /* What is wrong with a file may have another cause the next time. */
-static void keep_symbols(const struct worker_state *worker)
+static void worker_keep_symbols(const struct worker_state *worker)
 {
 	const size_t size = kept_symbols_size(&worker->kept);
 
@@ -417,7 +417,7 @@ static void keep_symbols(const struct worker_state *worker)
 		(void)opener_keep(worker->opener, &worker->kept);
 }
 
-static int send_progress(void *arg, long done, long total)
+static int worker_send_progress(void *arg, long done, long total)
 {
 	const struct worker_progress progress = {
 		.done = done > 0 ? (uint64_t)done : 0,
@@ -426,15 +426,15 @@ static int send_progress(void *arg, long done, long total)
 	struct worker_state *worker = arg;
 	struct timespec now;
 
-	send_message(worker, WORKER_PROGRESS, &progress, sizeof(progress));
+	worker_send(worker, WORKER_PROGRESS, &progress, sizeof(progress));
 	fflush(worker->out);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec >= worker->fetch_end.tv_sec;
 }
 
 /* As debug_paths_open(), by the opener. */
-static int open_debug_file(void *arg, enum debug_name kind, const char *name, const char *beside,
-			   unsigned int *candidate, char **path)
+static int worker_open_debug_file(void *arg, enum debug_name kind, const char *name,
+				  const char *beside, unsigned int *candidate, char **path)
 {
 	const struct worker_state *worker = arg;
 	struct open_request request = {.kind = kind, .candidate = *candidate};
@@ -460,9 +460,9 @@ static int open_debug_file(void *arg, enum debug_name kind, const char *name, co
  * Requests files until one is the file of the job, as `accept` finds out (NULL: the first one is).
  * Reports why there is none.
  */
-static void open_binary(struct worker_state *worker,
-			bool (*accept)(struct worker_state *worker, int fd, const char *path,
-				       struct error *error))
+static void worker_open_binary(struct worker_state *worker,
+			       bool (*accept)(struct worker_state *worker, int fd, const char *path,
+					      struct error *error))
 {
 	struct open_request request = {.kind = OPEN_BINARY};
 	struct error mismatch = {""}, error = {""};
@@ -501,14 +501,14 @@ static bool open_files(struct worker_state *worker)
 {
 	const struct worker_job *job = worker->job;
 	const struct debug_search search = {
-		.open = open_debug_file,
+		.open = worker_open_debug_file,
 		.fetcher = worker->debuginfod >= 0 ? &worker->debuginfod : NULL,
-		.progress = send_progress,
+		.progress = worker_send_progress,
 		.arg = worker,
 	};
 	struct error error;
 
-	open_binary(worker, accept_binary);
+	worker_open_binary(worker, accept_binary);
 	clock_gettime(CLOCK_MONOTONIC, &worker->fetch_end);
 	worker->fetch_end.tv_sec += WORKER_FETCH_S;
 	if (debug_files_open(&worker->files, worker->fd, job->path, job->build_id, &search,
@@ -520,12 +520,12 @@ static bool open_files(struct worker_state *worker)
 		send_problem(worker, worker->files.problem.text);
 	find_kept(worker);
 	if (worker->files.debug.elf)
-		read_symbols(worker, KEPT_DEBUG, worker->files.debug.fd, NULL, 0);
+		worker_read_symbols(worker, KEPT_DEBUG, worker->files.debug.fd, NULL, 0);
 	if (worker->files.mini.elf)
-		read_symbols(worker, KEPT_MINI, -1, worker->files.mini.image,
-			     worker->files.mini.image_size);
+		worker_read_symbols(worker, KEPT_MINI, -1, worker->files.mini.image,
+				    worker->files.mini.image_size);
 	if (worker->fd >= 0)
-		read_symbols(worker, KEPT_BINARY, worker->fd, NULL, 0);
+		worker_read_symbols(worker, KEPT_BINARY, worker->fd, NULL, 0);
 	return true;
 }
 
@@ -567,7 +567,7 @@ static void symbolize_by_perf_map(struct worker_state *worker)
 	struct dwarf_frame frame = {0};
 	struct perf_map *map;
 
-	open_binary(worker, NULL);
+	worker_open_binary(worker, NULL);
 	if (worker->fd < 0 || perf_map_read(worker->fd, &map))
 		return;
 	if (perf_map_is_truncated(map))
@@ -603,7 +603,7 @@ static bool find_vaddrs(struct worker_state *worker)
 	return true;
 }
 
-static void symbolize_file(struct worker_state *worker)
+static void worker_symbolize_file(struct worker_state *worker)
 {
 	worker->has_files = open_files(worker);
 	if (find_bias(worker) && find_vaddrs(worker)) {
@@ -660,8 +660,8 @@ static void symbolize_module(struct worker_state *worker)
 	do {
 		struct error error = {""};
 
-		fd = open_debug_file(worker, DEBUG_BUILD_ID, worker->job->build_id, NULL,
-				     &candidate, &path);
+		fd = worker_open_debug_file(worker, DEBUG_BUILD_ID, worker->job->build_id, NULL,
+					    &candidate, &path);
 		if (fd >= 0) {
 			done = try_module(worker, fd, path, &error);
 			close(fd);
@@ -671,7 +671,7 @@ static void symbolize_module(struct worker_state *worker)
 		free(path);
 	} while (!done && path);
 	if (!done)
-		open_binary(worker, try_module);
+		worker_open_binary(worker, try_module);
 	/* Without a file, no address has lines. */
 	if (!done && worker->fd < 0)
 		send_ranges(worker);
@@ -684,7 +684,7 @@ static void symbolize_job(struct worker_state *worker)
 	else if (worker->job->is_module)
 		symbolize_module(worker);
 	else
-		symbolize_file(worker);
+		worker_symbolize_file(worker);
 }
 
 static void free_tables(struct worker_state *worker)
@@ -720,15 +720,15 @@ void symbolize_in_worker(const int fds[], size_t count)
 	if (worker->out && allocate_tables(worker)) {
 		symbolize_job(worker);
 		if (worker->fd >= 0) {
-			send_message(worker, WORKER_OPENED, "", 0);
+			worker_send(worker, WORKER_OPENED, "", 0);
 			close(worker->fd);
 		}
 	}
 	if (worker->out && !worker->err) {
-		send_message(worker, WORKER_END, "", 0);
+		worker_send(worker, WORKER_END, "", 0);
 		/* The disk of the cache may hang, and the worker is killed then. */
 		fflush(worker->out);
-		keep_symbols(worker);
+		worker_keep_symbols(worker);
 	}
 	if (worker->has_files)
 		debug_files_close(&worker->files);

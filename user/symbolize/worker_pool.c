@@ -70,7 +70,7 @@ struct task {
 };
 
 /* One worker's part of a task: adjacent addresses, so that it parses only a part of the file. */
-struct slice {
+struct pool_slice {
 	size_t task;
 	size_t from, count; /* range of the addresses of the task */
 	size_t next; /* of the same share; NO_SLICE: none */
@@ -83,7 +83,7 @@ struct slice {
  * and the same time: files that hang, or take long on purpose, delay the files of others by no more
  * than one of them takes.
  */
-struct share {
+struct pool_share {
 	uint32_t owner; /* worker_job.owner */
 	size_t first, last; /* slices that were not started; NO_SLICE: none */
 	unsigned int running; /* workers */
@@ -110,9 +110,9 @@ struct opener_process {
 };
 
 /* A running worker process, and its opener. */
-struct worker {
+struct pool_worker {
 	size_t job;
-	struct slice slice;
+	struct pool_slice slice;
 	size_t slice_index;
 	size_t share;
 	int64_t started; /* ms */
@@ -136,16 +136,16 @@ struct worker {
 	struct address_range *ranges; /* of each address of the slice */
 };
 
-struct batch {
+struct pool_batch {
 	const struct worker_pool *pool;
 	const struct worker_job *jobs; /* of the caller */
 	struct task *tasks; /* one for each job */
 	uint64_t *addresses; /* of all tasks */
 	size_t *indices;
 	size_t count;
-	struct slice *slices;
+	struct pool_slice *slices;
 	size_t slice_count;
-	struct share *shares;
+	struct pool_share *shares;
 	size_t share_count, share_capacity;
 	size_t large_count; /* tasks with enough addresses for a worker of their own */
 	struct string_table *strings;
@@ -159,7 +159,7 @@ struct batch {
 	volatile uint32_t *owners_seen;
 	struct opener_process openers[OPENERS_MAX];
 	unsigned int opener_count; /* one of each worker, and those that are kept */
-	struct worker workers[PROCESSES_MAX];
+	struct pool_worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
 	unsigned int worker_max; /* less than `processes` after a start has failed */
 	unsigned int processes; /* at a time */
@@ -195,7 +195,7 @@ static unsigned int processes_max(const struct worker_pool *pool)
 	return pool->processes ? MIN(pool->processes, PROCESSES_MAX) : worker_processes();
 }
 
-static void report_problem(const struct batch *batch, size_t job, const char *text)
+static void pool_report_problem(const struct pool_batch *batch, size_t job, const char *text)
 {
 	if (batch->pool->options.problem)
 		batch->pool->options.problem(batch->pool->options.arg, batch->jobs[job].path, text);
@@ -210,7 +210,7 @@ static void close_fd(int fd)
 }
 
 /* Kills an opener. It may hang in the kernel, and is reaped when it has ended. */
-static void kill_opener(struct batch *batch, struct opener_process *opener)
+static void kill_opener(struct pool_batch *batch, struct opener_process *opener)
 {
 	pid_t pid = opener->pid;
 
@@ -227,7 +227,7 @@ static void kill_opener(struct batch *batch, struct opener_process *opener)
 }
 
 /* Returns whether any opener was killed. */
-static bool kill_kept_openers(struct batch *batch)
+static bool kill_kept_openers(struct pool_batch *batch)
 {
 	unsigned int count = batch->opener_count;
 
@@ -238,7 +238,7 @@ static bool kill_kept_openers(struct batch *batch)
 	return batch->opener_count < count;
 }
 
-static void reap_openers(struct batch *batch)
+static void reap_openers(struct pool_batch *batch)
 {
 	for (size_t i = batch->killed_count; i > 0; i--) {
 		if (waitpid(batch->killed_openers[i - 1], NULL, WNOHANG))
@@ -247,7 +247,7 @@ static void reap_openers(struct batch *batch)
 }
 
 /* Waits for those that were killed, but not for ever: they may hang in the kernel. */
-static void wait_for_openers(struct batch *batch)
+static void wait_for_openers(struct pool_batch *batch)
 {
 	for (size_t i = 0; i < batch->killed_count; i++)
 		wait_killed(batch->killed_openers[i]);
@@ -258,7 +258,7 @@ static void wait_for_openers(struct batch *batch)
  * Closes, in an opener, what the pool has of the workers, with the worker that is being started,
  * and of the other openers: the opener may outlive them.
  */
-static void close_pool_fds(const struct batch *batch)
+static void close_pool_fds(const struct pool_batch *batch)
 {
 	for (unsigned int i = 0; i <= batch->worker_count; i++) {
 		close_fd(batch->workers[i].fd);
@@ -271,8 +271,8 @@ static void close_pool_fds(const struct batch *batch)
 }
 
 /* Serves a worker, and those that follow. An opener with blocked calls would refuse files. */
-static void serve_workers(const struct batch *batch, const struct worker *worker, int socket,
-			  int control)
+static void serve_workers(const struct pool_batch *batch, const struct pool_worker *worker,
+			  int socket, int control)
 {
 	const struct symbolize_options *options = &batch->pool->options;
 	struct opener opener = {
@@ -292,7 +292,7 @@ static void serve_workers(const struct batch *batch, const struct worker *worker
 }
 
 /* Forks the opener of a worker. Returns 0 or a negative errno value. */
-static int fork_opener(struct batch *batch, struct worker *worker, int socket)
+static int fork_opener(struct pool_batch *batch, struct pool_worker *worker, int socket)
 {
 	int control[2], err;
 	pid_t pid;
@@ -324,7 +324,7 @@ static int fork_opener(struct batch *batch, struct worker *worker, int socket)
 }
 
 /* Passes a worker to an opener that is idle. Does not wait. Returns whether there is one. */
-static bool reuse_opener(struct batch *batch, struct worker *worker, int socket)
+static bool reuse_opener(struct pool_batch *batch, struct pool_worker *worker, int socket)
 {
 	char idle;
 
@@ -360,7 +360,7 @@ struct start_fds {
 	int debuginfod; /* -1: none */
 };
 
-static int open_start_fds(const struct batch *batch, const struct worker_job *job,
+static int open_start_fds(const struct pool_batch *batch, const struct worker_job *job,
 			  struct start_fds *fds)
 {
 	const struct symbolize_options *options = &batch->pool->options;
@@ -378,7 +378,8 @@ static int open_start_fds(const struct batch *batch, const struct worker_job *jo
 	return 0;
 }
 
-static int start_processes(struct batch *batch, struct worker *worker, struct start_fds *fds)
+static int start_processes(struct pool_batch *batch, struct pool_worker *worker,
+			   struct start_fds *fds)
 {
 	const int passed[] = {fds->job, fds->pipe[1], fds->opener[0], fds->debuginfod};
 	int err;
@@ -402,30 +403,31 @@ static int start_processes(struct batch *batch, struct worker *worker, struct st
 }
 
 /* A worker has sent something, or begins: its limits begin anew. */
-static void grant_time(const struct batch *batch, const struct worker *worker)
+static void grant_time(const struct pool_batch *batch, const struct pool_worker *worker)
 {
 	sandbox_worker_limit(worker->lifeline, cpu_limit_s(batch->pool) * NS_PER_SECOND,
 			     hang_limit_s(batch->pool) * NS_PER_SECOND);
 }
 
 /* A worker has sent everything. */
-static void grant_time_to_keep(const struct batch *batch, const struct worker *worker)
+static void grant_time_to_keep(const struct pool_batch *batch, const struct pool_worker *worker)
 {
 	sandbox_worker_limit(worker->lifeline, cpu_limit_s(batch->pool) * NS_PER_SECOND,
 			     MIN(hang_limit_s(batch->pool), KEEP_TIMEOUT_S) * NS_PER_SECOND);
 }
 
 /* Starts a worker for the first slice of a share. */
-static int start_worker(struct batch *batch, struct worker *worker, struct share *share)
+static int pool_start_worker(struct pool_batch *batch, struct pool_worker *worker,
+			     struct pool_share *share)
 {
-	const struct slice *slice = &batch->slices[share->first];
+	const struct pool_slice *slice = &batch->slices[share->first];
 	struct worker_job job = batch->tasks[slice->task].job;
 	struct start_fds fds;
 	int err;
 
 	job.addresses += slice->from;
 	job.count = slice->count;
-	*worker = (struct worker){
+	*worker = (struct pool_worker){
 		.job = slice->task,
 		.slice = *slice,
 		.slice_index = share->first,
@@ -465,13 +467,14 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 /* End */
 
 /* A file that has ended a worker would end the next one. */
-static void note_failure(const struct batch *batch, const struct worker *worker)
+static void note_failure(const struct pool_batch *batch, const struct pool_worker *worker)
 {
 	if (batch->pool->failed)
 		batch->pool->failed(batch->pool->arg, worker->job);
 }
 
-static void report_failure(const struct batch *batch, const struct worker *worker, int status)
+static void report_failure(const struct pool_batch *batch, const struct pool_worker *worker,
+			   int status)
 {
 	struct error error;
 
@@ -485,16 +488,16 @@ static void report_failure(const struct batch *batch, const struct worker *worke
 			  WTERMSIG(status));
 	else
 		error_set(&error, ENOMEM, "its symbols could not be read");
-	report_problem(batch, worker->job, error.text);
+	pool_report_problem(batch, worker->job, error.text);
 }
 
 /*
  * Kills the processes of a worker, but not an opener that is kept, and removes it from the array;
  * the last one takes its slot.
  */
-static void remove_worker(struct batch *batch, struct worker *worker)
+static void remove_worker(struct pool_batch *batch, struct pool_worker *worker)
 {
-	struct share *share = &batch->shares[worker->share];
+	struct pool_share *share = &batch->shares[worker->share];
 
 	share->running--;
 	share->used += now_ms() - worker->started;
@@ -516,7 +519,7 @@ static void remove_worker(struct batch *batch, struct worker *worker)
  * memory, processes) is missing: without such openers, the next start waits until a worker ends.
  * Returns whether there are such openers or workers.
  */
-static bool await_end(struct batch *batch)
+static bool await_end(struct pool_batch *batch)
 {
 	if (kill_kept_openers(batch)) {
 		/* With other workers, a start that fails again waits for one of them. */
@@ -529,7 +532,7 @@ static bool await_end(struct batch *batch)
 }
 
 /* Whether a worker was killed by the server of the sandbox. It may still live, in the kernel. */
-static bool is_at_limit(const struct worker *worker)
+static bool is_at_limit(const struct pool_worker *worker)
 {
 	return worker->has_status && (sandbox_status_is_cpu_limit(worker->status) ||
 				      sandbox_status_is_hang(worker->status));
@@ -539,11 +542,11 @@ static bool is_at_limit(const struct worker *worker)
  * A worker has sent everything, and hangs: nothing is lost but what was to be kept. Each worker
  * that comes after it would hang, too.
  */
-static void end_hanging_keeper(struct batch *batch, struct worker *worker)
+static void end_hanging_keeper(struct pool_batch *batch, struct pool_worker *worker)
 {
 	if (!batch->cache_hangs)
-		report_problem(batch, worker->job,
-			       "its symbols are not kept: the disk of the cache hangs");
+		pool_report_problem(batch, worker->job,
+				    "its symbols are not kept: the disk of the cache hangs");
 	batch->cache_hangs = true;
 	remove_worker(batch, worker);
 	kill_kept_openers(batch);
@@ -553,7 +556,7 @@ static void end_hanging_keeper(struct batch *batch, struct worker *worker)
  * A worker has closed its pipe, was killed, or has sent an invalid message. It is killed at once,
  * as it may close the pipe without exiting. If it has failed, its status is awaited.
  */
-static void end_worker(struct batch *batch, struct worker *worker)
+static void end_worker(struct pool_batch *batch, struct pool_worker *worker)
 {
 	if (worker->got_end && !worker->protocol_error && is_at_limit(worker)) {
 		end_hanging_keeper(batch, worker);
@@ -571,9 +574,9 @@ static void end_worker(struct batch *batch, struct worker *worker)
 }
 
 /* The process of a worker could not be forked: its slice is the next one of its share again. */
-static void repeat_slice(struct batch *batch, struct worker *worker)
+static void repeat_slice(struct pool_batch *batch, struct pool_worker *worker)
 {
-	struct share *share = &batch->shares[worker->share];
+	struct pool_share *share = &batch->shares[worker->share];
 	const bool ends_opener = worker->reuses_opener;
 
 	batch->slices[worker->slice_index].next = share->first;
@@ -587,17 +590,17 @@ static void repeat_slice(struct batch *batch, struct worker *worker)
 }
 
 /* Keeps the results received so far. */
-static void abandon_task(struct batch *batch, struct worker *worker, const char *why)
+static void abandon_task(struct pool_batch *batch, struct pool_worker *worker, const char *why)
 {
 	struct task *task = &batch->tasks[worker->job];
 
 	if (!task->abandoned)
-		report_problem(batch, worker->job, why);
+		pool_report_problem(batch, worker->job, why);
 	task->abandoned = true;
 	remove_worker(batch, worker);
 }
 
-static void abandon_at_limit(struct batch *batch, struct worker *worker)
+static void abandon_at_limit(struct pool_batch *batch, struct pool_worker *worker)
 {
 	struct error error;
 
@@ -613,7 +616,7 @@ static void abandon_at_limit(struct batch *batch, struct worker *worker)
 	abandon_task(batch, worker, error.text);
 }
 
-static void abandon_at_deadline(struct batch *batch, struct worker *worker)
+static void abandon_at_deadline(struct pool_batch *batch, struct pool_worker *worker)
 {
 	struct error error;
 
@@ -623,7 +626,7 @@ static void abandon_at_deadline(struct batch *batch, struct worker *worker)
 	abandon_task(batch, worker, error.text);
 }
 
-static void report_end(struct batch *batch, struct worker *worker)
+static void report_end(struct pool_batch *batch, struct pool_worker *worker)
 {
 	int status = worker->has_status ? worker->status : WORKER_STATUS_UNKNOWN;
 
@@ -642,7 +645,7 @@ static void report_end(struct batch *batch, struct worker *worker)
 }
 
 /* Kills all before it waits, so that they exit in parallel. */
-static void kill_workers(struct batch *batch)
+static void kill_workers(struct pool_batch *batch)
 {
 	while (batch->worker_count > 0)
 		remove_worker(batch, &batch->workers[0]);
@@ -654,7 +657,7 @@ static void kill_workers(struct batch *batch)
 /* Messages */
 
 /* Returns the account of the owner of a worker's files; NULL: out of memory. */
-static struct owner *owner_of(struct batch *batch, const struct worker *worker)
+static struct owner *pool_worker_owner(struct pool_batch *batch, const struct pool_worker *worker)
 {
 	uint32_t uid = batch->owners_seen[worker->opener];
 
@@ -669,15 +672,15 @@ static struct owner *owner_of(struct batch *batch, const struct worker *worker)
 	return &batch->owners[batch->owner_count++];
 }
 
-static size_t batch_quota(const struct batch *batch)
+static size_t batch_quota(const struct pool_batch *batch)
 {
 	return batch->pool->output_bytes ? batch->pool->output_bytes : BATCH_BYTES;
 }
 
-static int charge(struct batch *batch, struct worker *worker, size_t cost)
+static int pool_charge(struct pool_batch *batch, struct pool_worker *worker, size_t cost)
 {
 	struct task *task = &batch->tasks[worker->job];
-	struct owner *owner = owner_of(batch, worker);
+	struct owner *owner = pool_worker_owner(batch, worker);
 
 	if (!owner)
 		return -ENOMEM;
@@ -692,7 +695,8 @@ static int charge(struct batch *batch, struct worker *worker, size_t cost)
 	return 0;
 }
 
-static int handle_string(struct batch *batch, struct worker *worker, const char *text, size_t size)
+static int handle_string(struct pool_batch *batch, struct pool_worker *worker, const char *text,
+			 size_t size)
 {
 	size_t known = batch->strings->count;
 	uint32_t index;
@@ -706,11 +710,12 @@ static int handle_string(struct batch *batch, struct worker *worker, const char 
 						  worker->string_count, 1, sizeof(index)))
 		return -ENOMEM;
 	worker->strings[worker->string_count++] = index;
-	return charge(batch, worker, STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
+	return pool_charge(batch, worker,
+			   STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
 }
 
-static bool find_string(const struct batch *batch, const struct worker *worker, uint32_t number,
-			const char **text)
+static bool find_string(const struct pool_batch *batch, const struct pool_worker *worker,
+			uint32_t number, const char **text)
 {
 	*text = NULL;
 	if (number > worker->string_count)
@@ -720,8 +725,8 @@ static bool find_string(const struct batch *batch, const struct worker *worker, 
 	return true;
 }
 
-static bool parse_line(const struct batch *batch, const struct worker *worker,
-		       const struct worker_line *message, struct source_line *line)
+static bool pool_parse_line(const struct pool_batch *batch, const struct pool_worker *worker,
+			    const struct worker_line *message, struct source_line *line)
 {
 	line->line = message->line;
 	line->start_line = message->start_line;
@@ -732,8 +737,8 @@ static bool parse_line(const struct batch *batch, const struct worker *worker,
 	       !line->function == !line->system_name;
 }
 
-static int handle_lines(struct batch *batch, struct worker *worker, const unsigned char *bytes,
-			size_t size)
+static int handle_lines(struct pool_batch *batch, struct pool_worker *worker,
+			const unsigned char *bytes, size_t size)
 {
 	struct task *task = &batch->tasks[worker->job];
 	struct worker_lines head;
@@ -750,10 +755,10 @@ static int handle_lines(struct batch *batch, struct worker *worker, const unsign
 	worker->received[head.index] = true;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(message)) {
 		memcpy(&message, bytes, sizeof(message));
-		if (!parse_line(batch, worker, &message, &batch->lines[i]))
+		if (!pool_parse_line(batch, worker, &message, &batch->lines[i]))
 			goto invalid;
 	}
-	if (charge(batch, worker, (size_t)head.count * LINE_BYTES))
+	if (pool_charge(batch, worker, (size_t)head.count * LINE_BYTES))
 		return -ENOMEM;
 	index = worker->slice.from + head.index;
 	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,
@@ -763,8 +768,8 @@ invalid:
 	return 0;
 }
 
-static void handle_range(const struct batch *batch, struct worker *worker, const void *bytes,
-			 size_t size)
+static void handle_range(const struct pool_batch *batch, struct pool_worker *worker,
+			 const void *bytes, size_t size)
 {
 	const struct worker_job *job = &batch->tasks[worker->job].job;
 	struct worker_range message = {0};
@@ -783,8 +788,8 @@ static void handle_range(const struct batch *batch, struct worker *worker, const
 	worker->protocol_error = false;
 }
 
-static void handle_problem(const struct batch *batch, struct worker *worker, const char *text,
-			   size_t size)
+static void handle_problem(const struct pool_batch *batch, struct pool_worker *worker,
+			   const char *text, size_t size)
 {
 	struct error error;
 
@@ -796,11 +801,11 @@ static void handle_problem(const struct batch *batch, struct worker *worker, con
 	if (worker->slice.from > 0)
 		return;
 	error_set(&error, EINVAL, "%.*s", (int)size, text);
-	report_problem(batch, worker->job, error.text);
+	pool_report_problem(batch, worker->job, error.text);
 }
 
-static void handle_progress(const struct batch *batch, struct worker *worker, const void *bytes,
-			    size_t size)
+static void handle_progress(const struct pool_batch *batch, struct pool_worker *worker,
+			    const void *bytes, size_t size)
 {
 	struct worker_progress progress;
 
@@ -812,7 +817,7 @@ static void handle_progress(const struct batch *batch, struct worker *worker, co
 				      progress.done, progress.total);
 }
 
-static void handle_end(const struct batch *batch, struct worker *worker, size_t size)
+static void handle_end(const struct pool_batch *batch, struct pool_worker *worker, size_t size)
 {
 	const struct task *task = &batch->tasks[worker->job];
 
@@ -828,8 +833,8 @@ static void handle_end(const struct batch *batch, struct worker *worker, size_t 
 				   worker->opened, &worker->ranges[i]);
 }
 
-static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,
-			  const unsigned char *bytes, size_t size)
+static int pool_handle_message(struct pool_batch *batch, struct pool_worker *worker, uint32_t type,
+			       const unsigned char *bytes, size_t size)
 {
 	switch (type) {
 	case WORKER_STRING:
@@ -859,7 +864,7 @@ static int handle_message(struct batch *batch, struct worker *worker, uint32_t t
 }
 
 /* Handles the complete messages in the buffer. */
-static int handle_messages(struct batch *batch, struct worker *worker)
+static int handle_messages(struct pool_batch *batch, struct pool_worker *worker)
 {
 	struct worker_message message;
 	size_t at = 0;
@@ -875,8 +880,8 @@ static int handle_messages(struct batch *batch, struct worker *worker)
 		if (worker->size - at < sizeof(message) + message.size)
 			break;
 		at += sizeof(message);
-		err = handle_message(batch, worker, message.type, worker->buffer + at,
-				     message.size);
+		err = pool_handle_message(batch, worker, message.type, worker->buffer + at,
+					  message.size);
 		at += message.size;
 	}
 	worker->size -= at;
@@ -885,7 +890,7 @@ static int handle_messages(struct batch *batch, struct worker *worker)
 }
 
 /* Reads from a worker; ends it at the end of its pipe, over quota, or on a protocol error. */
-static int read_worker(struct batch *batch, struct worker *worker)
+static int read_worker(struct pool_batch *batch, struct pool_worker *worker)
 {
 	ssize_t got;
 	int err = 0;
@@ -916,12 +921,12 @@ static int read_worker(struct batch *batch, struct worker *worker)
 }
 
 /* Returns the time, in ms, of the first deadline, or of an end that is known. */
-static int64_t next_deadline(const struct batch *batch)
+static int64_t next_deadline(const struct pool_batch *batch)
 {
 	int64_t next = batch->deadline;
 
 	for (unsigned int i = 0; i < batch->worker_count; i++) {
-		const struct worker *worker = &batch->workers[i];
+		const struct pool_worker *worker = &batch->workers[i];
 
 		next = MIN(next, worker->has_status ? 0 : worker->deadline);
 	}
@@ -935,8 +940,8 @@ enum {
 };
 
 /* Handles the events of a worker, which may be removed. */
-static int update_worker(struct batch *batch, struct worker *worker, const struct pollfd fds[],
-			 int64_t now)
+static int update_worker(struct pool_batch *batch, struct pool_worker *worker,
+			 const struct pollfd fds[], int64_t now)
 {
 	/* Its output may have come after that was polled, but before the status. */
 	bool has_all_output = worker->has_status && !fds[POLL_OUTPUT].revents;
@@ -960,7 +965,7 @@ static int update_worker(struct batch *batch, struct worker *worker, const struc
 	return 0;
 }
 
-static int poll_workers(struct batch *batch)
+static int poll_workers(struct pool_batch *batch)
 {
 	struct pollfd fds[PROCESSES_MAX * POLL_COUNT + 1];
 	const size_t count = (size_t)batch->worker_count * POLL_COUNT;
@@ -969,7 +974,7 @@ static int poll_workers(struct batch *batch)
 	int err = 0;
 
 	for (size_t i = 0; i < batch->worker_count; i++) {
-		const struct worker *worker = &batch->workers[i];
+		const struct pool_worker *worker = &batch->workers[i];
 
 		fds[i * POLL_COUNT + POLL_OUTPUT] = (struct pollfd){
 			.fd = worker->fd,
@@ -1007,7 +1012,7 @@ struct indexed_address {
 	size_t index;
 };
 
-static int compare_addresses(const void *a, const void *b)
+static int pool_compare_addresses(const void *a, const void *b)
 {
 	const struct indexed_address *left = a, *right = b;
 
@@ -1024,7 +1029,7 @@ static int prepare_task(struct task *task, const struct worker_job *job)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		list[i] = (struct indexed_address){job->addresses[i], i};
-	qsort(list, count, sizeof(*list), compare_addresses);
+	qsort(list, count, sizeof(*list), pool_compare_addresses);
 	for (size_t i = 0; i < count; i++) {
 		task->addresses[i] = list[i].address;
 		task->indices[i] = list[i].index;
@@ -1035,7 +1040,7 @@ static int prepare_task(struct task *task, const struct worker_job *job)
 	return 0;
 }
 
-static void free_tasks(struct batch *batch)
+static void free_tasks(struct pool_batch *batch)
 {
 	if (batch->owners_seen)
 		munmap((void *)batch->owners_seen, OWNERS_SIZE);
@@ -1047,7 +1052,7 @@ static void free_tasks(struct batch *batch)
 	free(batch->shares);
 }
 
-static int prepare_tasks(struct batch *batch)
+static int prepare_tasks(struct pool_batch *batch)
 {
 	size_t total = 0;
 	int err = 0;
@@ -1070,7 +1075,8 @@ static int prepare_tasks(struct batch *batch)
 }
 
 /* Splits a large file between workers if there are not enough large files for all of them. */
-static size_t slices_of(const struct batch *batch, const struct task *task, unsigned int processes)
+static size_t slices_of(const struct pool_batch *batch, const struct task *task,
+			unsigned int processes)
 {
 	size_t most = task->job.count / SLICE_ADDRESSES_MIN;
 
@@ -1080,7 +1086,7 @@ static size_t slices_of(const struct batch *batch, const struct task *task, unsi
 }
 
 /* Returns the share of an owner, or NULL: out of memory. */
-static struct share *share_of(struct batch *batch, uint32_t owner)
+static struct pool_share *share_of(struct pool_batch *batch, uint32_t owner)
 {
 	for (size_t i = 0; i < batch->share_count; i++) {
 		if (batch->shares[i].owner == owner)
@@ -1089,14 +1095,14 @@ static struct share *share_of(struct batch *batch, uint32_t owner)
 	if (array_reserve(&batch->shares, &batch->share_capacity, batch->share_count, 1,
 			  sizeof(*batch->shares)))
 		return NULL;
-	batch->shares[batch->share_count] = (struct share){.owner = owner, .first = NO_SLICE};
+	batch->shares[batch->share_count] = (struct pool_share){.owner = owner, .first = NO_SLICE};
 	return &batch->shares[batch->share_count++];
 }
 
 /* There is room for the slice. */
-static int add_slice(struct batch *batch, const struct slice *slice)
+static int add_slice(struct pool_batch *batch, const struct pool_slice *slice)
 {
-	struct share *share = share_of(batch, batch->tasks[slice->task].job.owner);
+	struct pool_share *share = share_of(batch, batch->tasks[slice->task].job.owner);
 
 	if (!share)
 		return -ENOMEM;
@@ -1109,7 +1115,7 @@ static int add_slice(struct batch *batch, const struct slice *slice)
 	return 0;
 }
 
-static int prepare_slices(struct batch *batch, unsigned int processes)
+static int prepare_slices(struct pool_batch *batch, unsigned int processes)
 {
 	int err = 0;
 
@@ -1126,20 +1132,20 @@ static int prepare_slices(struct batch *batch, unsigned int processes)
 			size_t from = count * slice / slices;
 			size_t to = count * (slice + 1) / slices;
 
-			err = add_slice(batch, &(struct slice){i, from, to - from, NO_SLICE});
+			err = add_slice(batch, &(struct pool_slice){i, from, to - from, NO_SLICE});
 		}
 	}
 	return err;
 }
 
 /* Skips the slices of abandoned tasks: they would fail like the slices before. */
-static void skip_abandoned(const struct batch *batch, struct share *share)
+static void skip_abandoned(const struct pool_batch *batch, struct pool_share *share)
 {
 	while (share->first != NO_SLICE && batch->tasks[batch->slices[share->first].task].abandoned)
 		share->first = batch->slices[share->first].next;
 }
 
-static int64_t time_of(const struct batch *batch, const struct share *share, int64_t now)
+static int64_t time_of(const struct pool_batch *batch, const struct pool_share *share, int64_t now)
 {
 	int64_t time = share->used;
 
@@ -1151,13 +1157,13 @@ static int64_t time_of(const struct batch *batch, const struct share *share, int
 }
 
 /* Returns the share that has had least, of those with slices; NULL: none has any. */
-static struct share *choose_share(const struct batch *batch)
+static struct pool_share *choose_share(const struct pool_batch *batch)
 {
 	int64_t now = now_ms(), time, least = 0;
-	struct share *chosen = NULL;
+	struct pool_share *chosen = NULL;
 
 	for (size_t i = 0; i < batch->share_count; i++) {
-		struct share *share = &batch->shares[i];
+		struct pool_share *share = &batch->shares[i];
 
 		skip_abandoned(batch, share);
 		if (share->first == NO_SLICE)
@@ -1173,7 +1179,7 @@ static struct share *choose_share(const struct batch *batch)
 }
 
 /* Counts the files that were not read, or not completely. */
-static size_t count_unfinished(const struct batch *batch)
+static size_t count_unfinished(const struct pool_batch *batch)
 {
 	bool *unfinished = calloc(batch->count, sizeof(*unfinished));
 	size_t count = 0;
@@ -1191,7 +1197,7 @@ static size_t count_unfinished(const struct batch *batch)
 	return count;
 }
 
-static int run_batch(struct batch *batch)
+static int pool_run_batch(struct pool_batch *batch)
 {
 	void *shared =
 		mmap(NULL, OWNERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1205,11 +1211,11 @@ static int run_batch(struct batch *batch)
 	if (!err)
 		err = prepare_slices(batch, batch->processes);
 	while (!err) {
-		struct share *share =
+		struct pool_share *share =
 			batch->worker_count < batch->worker_max ? choose_share(batch) : NULL;
 
 		if (share) {
-			err = start_worker(batch, &batch->workers[batch->worker_count], share);
+			err = pool_start_worker(batch, &batch->workers[batch->worker_count], share);
 			if (err && await_end(batch))
 				err = 0;
 		} else if (batch->worker_count)
@@ -1223,7 +1229,7 @@ static int run_batch(struct batch *batch)
 int worker_pool_run(const struct worker_pool *pool, const struct worker_job *jobs, size_t count,
 		    struct string_table *strings)
 {
-	struct batch *batch;
+	struct pool_batch *batch;
 	int err;
 
 	if (!count)
@@ -1239,7 +1245,7 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->deadline = pool->options.timeout_s
 				  ? now_ms() + pool->options.timeout_s * MS_PER_SECOND
 				  : INT64_MAX;
-	err = run_batch(batch);
+	err = pool_run_batch(batch);
 	if (err == -ETIME) {
 		if (pool->options.timed_out)
 			pool->options.timed_out(pool->options.arg, pool->options.timeout_s,

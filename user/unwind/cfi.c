@@ -17,7 +17,7 @@
 #define RIP_PERIOD_MAX 64u
 
 /* An expression of the section, or a value of a register. */
-struct rule {
+struct cfi_register_rule {
 	enum { RULE_DEFAULT, RULE_OFFSET, RULE_REGISTER, RULE_EXPRESSION, RULE_UNKNOWN } kind;
 	int64_t offset;
 	uint8_t reg;
@@ -30,7 +30,7 @@ struct state {
 	uint64_t cfa_reg;
 	int64_t cfa_offset;
 	struct cursor cfa_expression;
-	struct rule return_address, rbp, rbx, rsp;
+	struct cfi_register_rule return_address, rbp, rbx, rsp;
 };
 
 /* A common information entry (CIE). */
@@ -45,7 +45,7 @@ struct cie {
 	struct state state; /* after its instructions */
 };
 
-struct reader {
+struct cfi_reader {
 	const struct cfi_section *section;
 	int (*fn)(void *arg, uint64_t start, uint64_t end, const struct cfi_row *row);
 	void *arg;
@@ -57,8 +57,8 @@ struct reader {
 };
 
 /* An interpreter of the instructions of a CIE or an FDE. */
-struct machine {
-	struct reader *reader;
+struct cfi_machine {
+	struct cfi_reader *reader;
 	struct cie *cie;
 	uint64_t start, end, at; /* addresses */
 	struct state state;
@@ -69,7 +69,8 @@ struct machine {
 /* Pointers */
 
 /* Reads an encoded pointer, see LSB 5, "DWARF Exception Header Encoding". */
-static uint64_t read_pointer(const struct reader *reader, struct cursor *cursor, uint8_t encoding)
+static uint64_t read_pointer(const struct cfi_reader *reader, struct cursor *cursor,
+			     uint8_t encoding)
 {
 	const struct cfi_section *section = reader->section;
 	uint64_t at =
@@ -135,7 +136,7 @@ struct evaluation {
 };
 
 /* Notes that the result depends on what is passed, in all of its bits. */
-static struct value use(struct evaluation *evaluation, struct value value)
+static struct value evaluation_use(struct evaluation *evaluation, struct value value)
 {
 	if (value.is_rip)
 		evaluation->rip_bits = UINT64_MAX;
@@ -143,7 +144,7 @@ static struct value use(struct evaluation *evaluation, struct value value)
 	return value;
 }
 
-static void push(struct evaluation *evaluation, struct value value)
+static void evaluation_push(struct evaluation *evaluation, struct value value)
 {
 	if (evaluation->count == VALUES_MAX)
 		evaluation->failed = true;
@@ -153,10 +154,11 @@ static void push(struct evaluation *evaluation, struct value value)
 
 static void push_constant(struct evaluation *evaluation, uint64_t number)
 {
-	push(evaluation, (struct value){.kind = VALUE_CONSTANT, .offset = (int64_t)number});
+	evaluation_push(evaluation,
+			(struct value){.kind = VALUE_CONSTANT, .offset = (int64_t)number});
 }
 
-static struct value pop(struct evaluation *evaluation)
+static struct value evaluation_pop(struct evaluation *evaluation)
 {
 	if (!evaluation->count) {
 		evaluation->failed = true;
@@ -168,16 +170,16 @@ static struct value pop(struct evaluation *evaluation)
 static void push_register(struct evaluation *evaluation, uint64_t reg, int64_t offset)
 {
 	if (reg == CFI_RETURN_ADDRESS) {
-		push(evaluation,
-		     (struct value){.kind = VALUE_CONSTANT,
-				    .is_rip = true,
-				    .offset = (int64_t)(evaluation->rip + (uint64_t)offset)});
+		evaluation_push(evaluation, (struct value){.kind = VALUE_CONSTANT,
+							   .is_rip = true,
+							   .offset = (int64_t)(evaluation->rip +
+									       (uint64_t)offset)});
 		return;
 	}
-	push(evaluation,
-	     (struct value){.kind = reg < CFI_REGISTERS ? VALUE_REGISTER : VALUE_UNKNOWN,
-			    .reg = (uint8_t)reg,
-			    .offset = offset});
+	evaluation_push(evaluation,
+			(struct value){.kind = reg < CFI_REGISTERS ? VALUE_REGISTER : VALUE_UNKNOWN,
+				       .reg = (uint8_t)reg,
+				       .offset = offset});
 }
 
 static struct value add_constant(struct value value, uint64_t number)
@@ -193,14 +195,14 @@ static bool is_constant(struct value value)
 	return value.kind == VALUE_CONSTANT && !value.is_rip;
 }
 
-static struct value add(struct evaluation *evaluation, struct value a, struct value b)
+static struct value evaluation_add(struct evaluation *evaluation, struct value a, struct value b)
 {
 	if (is_constant(a))
 		return add_constant(b, (uint64_t)a.offset);
 	if (is_constant(b))
 		return add_constant(a, (uint64_t)b.offset);
-	a = use(evaluation, a);
-	b = use(evaluation, b);
+	a = evaluation_use(evaluation, a);
+	b = evaluation_use(evaluation, b);
 	if (is_constant(a))
 		return add_constant(b, (uint64_t)a.offset);
 	if (is_constant(b))
@@ -219,13 +221,13 @@ static struct value mask_rip(struct evaluation *evaluation, struct value value, 
 }
 
 /* Applies a binary operator to two constants. */
-static struct value operate(uint8_t operator, struct value left, struct value right)
+static struct value evaluation_operate(uint8_t opcode, struct value left, struct value right)
 {
 	uint64_t a = (uint64_t)left.offset, b = (uint64_t)right.offset, result;
 
 	if (left.kind != VALUE_CONSTANT || right.kind != VALUE_CONSTANT)
 		return (struct value){.kind = VALUE_UNKNOWN};
-	switch (operator) {
+	switch (opcode) {
 	case DW_OP_and:
 		result = a & b;
 		break;
@@ -265,32 +267,31 @@ static struct value operate(uint8_t operator, struct value left, struct value ri
 	return (struct value){.kind = VALUE_CONSTANT, .offset = (int64_t)result};
 }
 
-static void dereference(struct evaluation *evaluation)
+static void evaluation_dereference(struct evaluation *evaluation)
 {
-	struct value value = pop(evaluation);
+	struct value value = evaluation_pop(evaluation);
 
 	if (value.kind == VALUE_REGISTER)
-		push(evaluation, (struct value){.kind = VALUE_MEMORY,
-						.reg = value.reg,
-						.offset = value.offset});
+		evaluation_push(evaluation, (struct value){.kind = VALUE_MEMORY,
+							   .reg = value.reg,
+							   .offset = value.offset});
 	else
-		push(evaluation, (struct value){.kind = VALUE_UNKNOWN});
+		evaluation_push(evaluation, (struct value){.kind = VALUE_UNKNOWN});
 }
 
-static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
-			      struct cursor * cursor)
+static void evaluate_operator(struct evaluation *evaluation, uint8_t opcode, struct cursor *cursor)
 {
 	struct value a, b;
 
-	if (operator>= DW_OP_lit0 && operator<= DW_OP_lit31) {
-		push_constant(evaluation, operator- DW_OP_lit0);
+	if (opcode >= DW_OP_lit0 && opcode <= DW_OP_lit31) {
+		push_constant(evaluation, opcode - DW_OP_lit0);
 		return;
 	}
-	if (operator>= DW_OP_breg0 && operator<= DW_OP_breg31) {
-		push_register(evaluation, operator- DW_OP_breg0, cursor_sleb128(cursor));
+	if (opcode >= DW_OP_breg0 && opcode <= DW_OP_breg31) {
+		push_register(evaluation, opcode - DW_OP_breg0, cursor_sleb128(cursor));
 		return;
 	}
-	switch (operator) {
+	switch (opcode) {
 	case DW_OP_const1u:
 		push_constant(evaluation, cursor_u8(cursor));
 		return;
@@ -320,52 +321,52 @@ static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
 		push_constant(evaluation, (uint64_t)cursor_sleb128(cursor));
 		return;
 	case DW_OP_plus_uconst:
-		a = pop(evaluation);
-		push(evaluation, add_constant(a, cursor_uleb128(cursor)));
+		a = evaluation_pop(evaluation);
+		evaluation_push(evaluation, add_constant(a, cursor_uleb128(cursor)));
 		return;
 	case DW_OP_deref:
-		dereference(evaluation);
+		evaluation_dereference(evaluation);
 		return;
 	case DW_OP_dup:
-		a = pop(evaluation);
-		push(evaluation, a);
-		push(evaluation, a);
+		a = evaluation_pop(evaluation);
+		evaluation_push(evaluation, a);
+		evaluation_push(evaluation, a);
 		return;
 	case DW_OP_drop:
-		pop(evaluation);
+		evaluation_pop(evaluation);
 		return;
 	case DW_OP_swap:
-		b = pop(evaluation);
-		a = pop(evaluation);
-		push(evaluation, b);
-		push(evaluation, a);
+		b = evaluation_pop(evaluation);
+		a = evaluation_pop(evaluation);
+		evaluation_push(evaluation, b);
+		evaluation_push(evaluation, a);
 		return;
 	case DW_OP_nop:
 		return;
 	case DW_OP_plus:
-		b = pop(evaluation);
-		a = pop(evaluation);
-		push(evaluation, add(evaluation, a, b));
+		b = evaluation_pop(evaluation);
+		a = evaluation_pop(evaluation);
+		evaluation_push(evaluation, evaluation_add(evaluation, a, b));
 		return;
 	case DW_OP_minus:
-		b = pop(evaluation);
-		a = pop(evaluation);
-		b = use(evaluation, b);
+		b = evaluation_pop(evaluation);
+		a = evaluation_pop(evaluation);
+		b = evaluation_use(evaluation, b);
 		if (b.kind == VALUE_CONSTANT)
-			push(evaluation, add_constant(a, -(uint64_t)b.offset));
+			evaluation_push(evaluation, add_constant(a, -(uint64_t)b.offset));
 		else
-			push(evaluation, (struct value){.kind = VALUE_UNKNOWN});
+			evaluation_push(evaluation, (struct value){.kind = VALUE_UNKNOWN});
 		return;
 	default:
-		b = pop(evaluation);
-		a = pop(evaluation);
-		if (operator== DW_OP_and && a.is_rip && is_constant(b))
+		b = evaluation_pop(evaluation);
+		a = evaluation_pop(evaluation);
+		if (opcode == DW_OP_and && a.is_rip && is_constant(b))
 			a = mask_rip(evaluation, a, (uint64_t)b.offset);
-		else if (operator== DW_OP_and && b.is_rip && is_constant(a))
+		else if (opcode == DW_OP_and && b.is_rip && is_constant(a))
 			b = mask_rip(evaluation, b, (uint64_t)a.offset);
-		a = use(evaluation, a);
-		b = use(evaluation, b);
-		push(evaluation, operate(operator, a, b));
+		a = evaluation_use(evaluation, a);
+		b = evaluation_use(evaluation, b);
+		evaluation_push(evaluation, evaluation_operate(opcode, a, b));
 		return;
 	}
 }
@@ -374,14 +375,14 @@ static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
  * Evaluates an expression at an address, and adds the bits of rip on which it depends. No loop is
  * possible: there are no branches.
  */
-static struct value evaluate(struct cursor expression, uint64_t rip, uint64_t *rip_bits)
+static struct value cfi_evaluate(struct cursor expression, uint64_t rip, uint64_t *rip_bits)
 {
 	struct evaluation evaluation = {.rip = rip};
 	struct value result;
 
 	while (!evaluation.failed && !expression.broken && cursor_left(&expression))
 		evaluate_operator(&evaluation, cursor_u8(&expression), &expression);
-	result = use(&evaluation, pop(&evaluation));
+	result = evaluation_use(&evaluation, evaluation_pop(&evaluation));
 	*rip_bits |= evaluation.rip_bits;
 	if (evaluation.failed || expression.broken)
 		result.kind = VALUE_UNKNOWN;
@@ -390,7 +391,8 @@ static struct value evaluate(struct cursor expression, uint64_t rip, uint64_t *r
 
 /* Rows */
 
-static struct cfi_value other_value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
+static struct cfi_value other_value_at(const struct cfi_register_rule *rule, uint64_t rip,
+				       uint64_t *rip_bits)
 {
 	struct value value;
 
@@ -398,7 +400,7 @@ static struct cfi_value other_value_at(const struct rule *rule, uint64_t rip, ui
 	case RULE_REGISTER:
 		return (struct cfi_value){.place = CFI_IN_REGISTER, .reg = rule->reg};
 	case RULE_EXPRESSION:
-		value = evaluate(rule->expression, rip, rip_bits);
+		value = cfi_evaluate(rule->expression, rip, rip_bits);
 		if (value.kind != VALUE_REGISTER)
 			return (struct cfi_value){.place = CFI_UNKNOWN};
 		return (struct cfi_value){
@@ -410,7 +412,8 @@ static struct cfi_value other_value_at(const struct rule *rule, uint64_t rip, ui
 	}
 }
 
-static inline struct cfi_value value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
+static inline struct cfi_value cfi_value_at(const struct cfi_register_rule *rule, uint64_t rip,
+					    uint64_t *rip_bits)
 {
 	if (rule->kind == RULE_OFFSET)
 		return (struct cfi_value){.place = CFI_AT_CFA, .offset = rule->offset};
@@ -420,8 +423,8 @@ static inline struct cfi_value value_at(const struct rule *rule, uint64_t rip, u
 }
 
 /* Sets the CFA of a row. Returns false if its expression is not supported. */
-static bool set_cfa(const struct state *state, uint64_t rip, uint64_t *rip_bits,
-		    struct cfi_row *row)
+static bool cfi_set_cfa(const struct state *state, uint64_t rip, uint64_t *rip_bits,
+			struct cfi_row *row)
 {
 	struct value cfa;
 
@@ -430,7 +433,7 @@ static bool set_cfa(const struct state *state, uint64_t rip, uint64_t *rip_bits,
 		row->offset = state->cfa_offset;
 		return state->cfa_reg < CFI_REGISTERS;
 	}
-	cfa = evaluate(state->cfa_expression, rip, rip_bits);
+	cfa = cfi_evaluate(state->cfa_expression, rip, rip_bits);
 	row->base = cfa.reg;
 	row->offset = cfa.offset;
 	row->addend = cfa.addend;
@@ -457,7 +460,7 @@ static bool set_rsp(const struct state *state, struct cfi_row *row)
 }
 
 /* Returns the low bits of rip on which expressions of the state depend; 0: none. */
-static uint64_t make_row(const struct machine *machine, uint64_t rip, struct cfi_row *row)
+static uint64_t make_row(const struct cfi_machine *machine, uint64_t rip, struct cfi_row *row)
 {
 	const struct state *state = &machine->state;
 	uint64_t rip_bits = 0;
@@ -467,15 +470,15 @@ static uint64_t make_row(const struct machine *machine, uint64_t rip, struct cfi
 		row->kind = CFI_SIGNAL;
 		return 0;
 	}
-	row->return_address = value_at(&state->return_address, rip, &rip_bits);
+	row->return_address = cfi_value_at(&state->return_address, rip, &rip_bits);
 	/* An undefined return address marks the outermost frame. */
 	if (state->return_address.kind == RULE_UNKNOWN) {
 		*row = (struct cfi_row){.kind = CFI_END};
 		return 0;
 	}
-	row->rbp = value_at(&state->rbp, rip, &rip_bits);
-	row->rbx = value_at(&state->rbx, rip, &rip_bits);
-	if (!set_cfa(state, rip, &rip_bits, row) || !set_rsp(state, row) ||
+	row->rbp = cfi_value_at(&state->rbp, rip, &rip_bits);
+	row->rbx = cfi_value_at(&state->rbx, rip, &rip_bits);
+	if (!cfi_set_cfa(state, rip, &rip_bits, row) || !set_rsp(state, row) ||
 	    row->return_address.place == CFI_UNKNOWN || row->return_address.place == CFI_SAME)
 		*row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
 	return rip_bits;
@@ -494,7 +497,8 @@ static bool is_same_row(const struct cfi_row *a, const struct cfi_row *b)
 	       is_same_value(&a->rbp, &b->rbp) && is_same_value(&a->rbx, &b->rbx);
 }
 
-static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const struct cfi_row *row)
+static int cfi_pass_row(struct cfi_reader *reader, uint64_t start, uint64_t end,
+			const struct cfi_row *row)
 {
 	if (reader->rows++ == CFI_ROWS_MAX)
 		return reader->err = -E2BIG;
@@ -508,9 +512,10 @@ static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const s
  * which has an entry each 16 bytes. They are evaluated at each address, until they repeat: the rows
  * then need no expression.
  */
-static int emit_by_rip(const struct machine *machine, uint64_t start, uint64_t end, uint64_t bits)
+static int emit_by_rip(const struct cfi_machine *machine, uint64_t start, uint64_t end,
+		       uint64_t bits)
 {
-	struct reader *reader = machine->reader;
+	struct cfi_reader *reader = machine->reader;
 	const bool repeats = bits < RIP_PERIOD_MAX;
 	const uint64_t slots = repeats ? bits + 1 : 2;
 	struct cfi_row rows[RIP_PERIOD_MAX];
@@ -523,19 +528,19 @@ static int emit_by_rip(const struct machine *machine, uint64_t start, uint64_t e
 		if (!repeats || at - start < slots)
 			make_row(machine, at, row);
 		if (before && !is_same_row(before, row)) {
-			if (pass_row(reader, from, at, before))
+			if (cfi_pass_row(reader, from, at, before))
 				return reader->err;
 			from = at;
 		}
 		before = row;
 	}
-	return pass_row(reader, from, end, before);
+	return cfi_pass_row(reader, from, end, before);
 }
 
 /* Passes the rows from machine->at to `end`. */
-static int emit(struct machine *machine, uint64_t end)
+static int cfi_emit(struct cfi_machine *machine, uint64_t end)
 {
-	struct reader *reader = machine->reader;
+	struct cfi_reader *reader = machine->reader;
 	uint64_t start = machine->at, bits;
 	struct cfi_row row;
 
@@ -551,12 +556,13 @@ static int emit(struct machine *machine, uint64_t end)
 			return emit_by_rip(machine, start, end, bits);
 		row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
 	}
-	return pass_row(reader, start, end, &row);
+	return cfi_pass_row(reader, start, end, &row);
 }
 
 /* Instructions */
 
-static struct rule *register_rule(struct state *state, const struct cie *cie, uint64_t reg)
+static struct cfi_register_rule *register_rule(struct state *state, const struct cie *cie,
+					       uint64_t reg)
 {
 	if (reg == cie->return_address)
 		return &state->return_address;
@@ -567,17 +573,18 @@ static struct rule *register_rule(struct state *state, const struct cie *cie, ui
 	return reg == CFI_RBX ? &state->rbx : NULL;
 }
 
-static void set_rule(struct machine *machine, uint64_t reg, struct rule new)
+static void set_rule(struct cfi_machine *machine, uint64_t reg,
+		     struct cfi_register_rule replacement)
 {
-	struct rule *rule = register_rule(&machine->state, machine->cie, reg);
+	struct cfi_register_rule *rule = register_rule(&machine->state, machine->cie, reg);
 
 	if (rule)
-		*rule = new;
+		*rule = replacement;
 }
 
-static void set_offset(struct machine *machine, uint64_t reg, int64_t offset)
+static void set_offset(struct cfi_machine *machine, uint64_t reg, int64_t offset)
 {
-	struct rule *rule = register_rule(&machine->state, machine->cie, reg);
+	struct cfi_register_rule *rule = register_rule(&machine->state, machine->cie, reg);
 
 	/* Of most registers, nothing is kept. */
 	if (!rule)
@@ -586,15 +593,15 @@ static void set_offset(struct machine *machine, uint64_t reg, int64_t offset)
 	rule->offset = offset;
 }
 
-static void restore_rule(struct machine *machine, uint64_t reg)
+static void restore_rule(struct cfi_machine *machine, uint64_t reg)
 {
-	struct rule *initial = register_rule(&machine->cie->state, machine->cie, reg);
+	struct cfi_register_rule *initial = register_rule(&machine->cie->state, machine->cie, reg);
 
 	if (initial)
 		set_rule(machine, reg, *initial);
 }
 
-static int64_t scale(const struct machine *machine, uint64_t factor)
+static int64_t cfi_scale(const struct cfi_machine *machine, uint64_t factor)
 {
 	return (int64_t)(factor * (uint64_t)machine->cie->data_alignment);
 }
@@ -609,23 +616,23 @@ static struct cursor read_block(struct cursor *cursor)
 	return block;
 }
 
-static void set_cfa_register(struct machine *machine, uint64_t reg)
+static void set_cfa_register(struct cfi_machine *machine, uint64_t reg)
 {
 	machine->state.cfa_is_expression = false;
 	machine->state.cfa_reg = reg;
 }
 
-static int advance(struct machine *machine, uint64_t delta)
+static int cfi_advance(struct cfi_machine *machine, uint64_t delta)
 {
 	uint64_t bytes;
 
 	if (__builtin_mul_overflow(delta, machine->cie->code_alignment, &bytes) ||
 	    bytes > machine->end - machine->at)
 		bytes = machine->end - machine->at;
-	return emit(machine, machine->at + bytes);
+	return cfi_emit(machine, machine->at + bytes);
 }
 
-static bool remember_state(struct machine *machine)
+static bool remember_state(struct cfi_machine *machine)
 {
 	if (machine->saved_count == STATES_MAX)
 		return false;
@@ -633,7 +640,7 @@ static bool remember_state(struct machine *machine)
 	return true;
 }
 
-static bool restore_state(struct machine *machine)
+static bool restore_state(struct cfi_machine *machine)
 {
 	if (!machine->saved_count)
 		return false;
@@ -642,23 +649,23 @@ static bool restore_state(struct machine *machine)
 }
 
 /* Instructions that set the rule of a register. Returns false if `code` is none of these. */
-static bool execute_register(struct machine *machine, uint8_t code, struct cursor *cursor)
+static bool execute_register(struct cfi_machine *machine, uint8_t code, struct cursor *cursor)
 {
-	struct rule rule = {.kind = RULE_UNKNOWN};
+	struct cfi_register_rule rule = {.kind = RULE_UNKNOWN};
 	uint64_t reg;
 
 	switch (code) {
 	case DW_CFA_offset_extended:
 		reg = cursor_uleb128(cursor);
-		set_offset(machine, reg, scale(machine, cursor_uleb128(cursor)));
+		set_offset(machine, reg, cfi_scale(machine, cursor_uleb128(cursor)));
 		return true;
 	case DW_CFA_offset_extended_sf:
 		reg = cursor_uleb128(cursor);
-		set_offset(machine, reg, scale(machine, (uint64_t)cursor_sleb128(cursor)));
+		set_offset(machine, reg, cfi_scale(machine, (uint64_t)cursor_sleb128(cursor)));
 		return true;
 	case DW_CFA_GNU_negative_offset_extended:
 		reg = cursor_uleb128(cursor);
-		set_offset(machine, reg, scale(machine, -cursor_uleb128(cursor)));
+		set_offset(machine, reg, cfi_scale(machine, -cursor_uleb128(cursor)));
 		return true;
 	case DW_CFA_restore_extended:
 		restore_rule(machine, cursor_uleb128(cursor));
@@ -701,7 +708,7 @@ static bool execute_register(struct machine *machine, uint8_t code, struct curso
 }
 
 /* Executes an instruction. Returns false if it is unknown or invalid. */
-static bool execute(struct machine *machine, uint8_t code, struct cursor *cursor)
+static bool cfi_execute(struct cfi_machine *machine, uint8_t code, struct cursor *cursor)
 {
 	struct state *state = &machine->state;
 	uint64_t address;
@@ -713,13 +720,13 @@ static bool execute(struct machine *machine, uint8_t code, struct cursor *cursor
 		return true;
 	case DW_CFA_set_loc:
 		address = read_pointer(machine->reader, cursor, machine->cie->encoding);
-		return address >= machine->at && !emit(machine, address);
+		return address >= machine->at && !cfi_emit(machine, address);
 	case DW_CFA_advance_loc1:
-		return !advance(machine, cursor_u8(cursor));
+		return !cfi_advance(machine, cursor_u8(cursor));
 	case DW_CFA_advance_loc2:
-		return !advance(machine, cursor_u16(cursor));
+		return !cfi_advance(machine, cursor_u16(cursor));
 	case DW_CFA_advance_loc4:
-		return !advance(machine, cursor_u32(cursor));
+		return !cfi_advance(machine, cursor_u32(cursor));
 	case DW_CFA_remember_state:
 		return remember_state(machine);
 	case DW_CFA_restore_state:
@@ -730,7 +737,7 @@ static bool execute(struct machine *machine, uint8_t code, struct cursor *cursor
 		return true;
 	case DW_CFA_def_cfa_sf:
 		set_cfa_register(machine, cursor_uleb128(cursor));
-		state->cfa_offset = scale(machine, (uint64_t)cursor_sleb128(cursor));
+		state->cfa_offset = cfi_scale(machine, (uint64_t)cursor_sleb128(cursor));
 		return true;
 	case DW_CFA_def_cfa_register:
 		set_cfa_register(machine, cursor_uleb128(cursor));
@@ -739,7 +746,7 @@ static bool execute(struct machine *machine, uint8_t code, struct cursor *cursor
 		state->cfa_offset = (int64_t)cursor_uleb128(cursor);
 		return true;
 	case DW_CFA_def_cfa_offset_sf:
-		state->cfa_offset = scale(machine, (uint64_t)cursor_sleb128(cursor));
+		state->cfa_offset = cfi_scale(machine, (uint64_t)cursor_sleb128(cursor));
 		return true;
 	case DW_CFA_def_cfa_expression:
 		state->cfa_is_expression = true;
@@ -754,7 +761,7 @@ static bool execute(struct machine *machine, uint8_t code, struct cursor *cursor
 }
 
 /* Runs instructions. Returns false at an invalid one, or when `fn` has ended the reading. */
-static bool run(struct machine *machine, struct cursor cursor)
+static bool cfi_run(struct cfi_machine *machine, struct cursor cursor)
 {
 	while (cursor_left(&cursor)) {
 		uint8_t code = cursor_u8(&cursor), low = code & 0x3f;
@@ -762,17 +769,17 @@ static bool run(struct machine *machine, struct cursor cursor)
 
 		switch (code & 0xc0) {
 		case DW_CFA_advance_loc:
-			valid = !advance(machine, low);
+			valid = !cfi_advance(machine, low);
 			break;
 		case DW_CFA_offset:
-			set_offset(machine, low, scale(machine, cursor_uleb128(&cursor)));
+			set_offset(machine, low, cfi_scale(machine, cursor_uleb128(&cursor)));
 			break;
 		case DW_CFA_restore:
 			restore_rule(machine, low);
 			break;
 		default:
 			/* Entries are padded. */
-			valid = code == DW_CFA_nop || execute(machine, code, &cursor);
+			valid = code == DW_CFA_nop || cfi_execute(machine, code, &cursor);
 			break;
 		}
 		if (!valid || cursor.broken)
@@ -784,7 +791,7 @@ static bool run(struct machine *machine, struct cursor cursor)
 /* Entries */
 
 /* The saved states, which few entries need, are not cleared. */
-static void begin_machine(struct machine *machine, struct reader *reader, struct cie *cie)
+static void begin_machine(struct cfi_machine *machine, struct cfi_reader *reader, struct cie *cie)
 {
 	machine->reader = reader;
 	machine->cie = cie;
@@ -792,8 +799,8 @@ static void begin_machine(struct machine *machine, struct reader *reader, struct
 }
 
 /* Reads the augmentation of a CIE, see LSB 5. */
-static void read_augmentation(const struct reader *reader, const char *text, struct cursor *cursor,
-			      struct cie *cie)
+static void read_augmentation(const struct cfi_reader *reader, const char *text,
+			      struct cursor *cursor, struct cie *cie)
 {
 	struct cursor data;
 	uint8_t encoding;
@@ -830,9 +837,10 @@ static void read_augmentation(const struct reader *reader, const char *text, str
 }
 
 /* `cursor` is behind the id of the CIE, and ends with it. */
-static void read_cie(struct reader *reader, uint64_t offset, struct cursor cursor, struct cie *cie)
+static void read_cie(struct cfi_reader *reader, uint64_t offset, struct cursor cursor,
+		     struct cie *cie)
 {
-	struct machine machine;
+	struct cfi_machine machine;
 	uint8_t version = cursor_u8(&cursor);
 	const char *augmentation = cursor_string(&cursor);
 
@@ -851,12 +859,12 @@ static void read_cie(struct reader *reader, uint64_t offset, struct cursor curso
 	begin_machine(&machine, reader, cie);
 	machine.start = machine.at = machine.end = 0;
 	machine.state = (struct state){.cfa_reg = 0};
-	cie->is_valid = run(&machine, cursor);
+	cie->is_valid = cfi_run(&machine, cursor);
 	cie->state = machine.state;
 }
 
 /* Splits the entry at the cursor off. Returns false at the end of the section. */
-static bool next_entry(struct cursor *cursor, bool *is_wide, struct cursor *entry)
+static bool cfi_next_entry(struct cursor *cursor, bool *is_wide, struct cursor *entry)
 {
 	uint64_t size = cursor_u32(cursor);
 
@@ -871,7 +879,7 @@ static bool next_entry(struct cursor *cursor, bool *is_wide, struct cursor *entr
 }
 
 /* Reads the id of an entry. Sets *cie_offset for an FDE; returns whether it is a CIE. */
-static bool read_id(const struct reader *reader, bool is_wide, struct cursor *entry,
+static bool read_id(const struct cfi_reader *reader, bool is_wide, struct cursor *entry,
 		    uint64_t *cie_offset)
 {
 	uint64_t at = (uint64_t)(entry->at - (const unsigned char *)reader->section->bytes);
@@ -886,7 +894,7 @@ static bool read_id(const struct reader *reader, bool is_wide, struct cursor *en
 }
 
 /* Makes the CIE at an offset the current one. */
-static void find_cie(struct reader *reader, uint64_t offset)
+static void find_cie(struct cfi_reader *reader, uint64_t offset)
 {
 	const struct cfi_section *section = reader->section;
 	struct cursor cursor = cursor_at(section->bytes, section->size, offset), entry;
@@ -896,16 +904,16 @@ static void find_cie(struct reader *reader, uint64_t offset)
 	if (reader->cie.is_valid && reader->cie.offset == offset)
 		return;
 	reader->cie = (struct cie){.offset = offset};
-	if (!cursor.broken && next_entry(&cursor, &is_wide, &entry) &&
+	if (!cursor.broken && cfi_next_entry(&cursor, &is_wide, &entry) &&
 	    read_id(reader, is_wide, &entry, &ignored))
 		read_cie(reader, offset, entry, &reader->cie);
 }
 
 /* Reads an FDE. Returns false if it is broken. */
-static bool read_fde(struct reader *reader, struct cursor entry)
+static bool read_fde(struct cfi_reader *reader, struct cursor entry)
 {
 	struct cie *cie = &reader->cie;
-	struct machine machine;
+	struct cfi_machine machine;
 	uint64_t size;
 
 	if (!cie->is_valid)
@@ -922,21 +930,21 @@ static bool read_fde(struct reader *reader, struct cursor entry)
 		return true;
 	machine.at = machine.start;
 	machine.state = cie->state;
-	return run(&machine, entry) && !emit(&machine, machine.end);
+	return cfi_run(&machine, entry) && !cfi_emit(&machine, machine.end);
 }
 
 int cfi_read(const struct cfi_section *section,
 	     int (*fn)(void *arg, uint64_t start, uint64_t end, const struct cfi_row *row),
 	     void *arg, struct cfi_counts *counts)
 {
-	struct reader reader = {.section = section, .fn = fn, .arg = arg, .counts = counts};
+	struct cfi_reader reader = {.section = section, .fn = fn, .arg = arg, .counts = counts};
 	struct cursor cursor = cursor_at(section->bytes, section->size, 0), entry;
 	uint64_t cie_offset;
 	bool is_wide;
 
 	*counts = (struct cfi_counts){0};
 	while (cursor_left(&cursor) && !reader.err) {
-		if (!next_entry(&cursor, &is_wide, &entry))
+		if (!cfi_next_entry(&cursor, &is_wide, &entry))
 			return -EBADMSG;
 		if (!cursor_left(&entry)) {
 			if (section->is_terminated)

@@ -154,7 +154,7 @@ static bool each_section(struct compilation *compilation,
 }
 
 /* Sets the bytes of a section that is not compressed. */
-static bool read_section(struct compilation *compilation, struct section *section)
+static bool compilation_read_section(struct compilation *compilation, struct section *section)
 {
 	section->size = section->header.sh_size;
 	section->bytes = section->header.sh_size > SECTION_BYTES_MAX
@@ -166,8 +166,8 @@ static bool read_section(struct compilation *compilation, struct section *sectio
 
 /* Call frame information */
 
-static int add_row(struct compilation *compilation, uint64_t start, uint64_t end,
-		   const struct cfi_row *row)
+static int compilation_add_row(struct compilation *compilation, uint64_t start, uint64_t end,
+			       const struct cfi_row *row)
 {
 	const struct code *code = find_code(compilation, start);
 
@@ -205,10 +205,10 @@ static bool is_context_end(const struct code *code, uint64_t address)
 static int add_end(struct compilation *compilation, uint64_t start, uint64_t end)
 {
 	const struct cfi_row row = {.kind = CFI_END};
-	int err = add_row(compilation, start, end, &row);
+	int err = compilation_add_row(compilation, start, end, &row);
 
 	/* A range of its own: another function may end with this byte, and is right then. */
-	return err ? err : add_row(compilation, start - 1, start, &row);
+	return err ? err : compilation_add_row(compilation, start - 1, start, &row);
 }
 
 /*
@@ -226,7 +226,7 @@ static int add_cfi_row(void *arg, uint64_t start, uint64_t end, const struct cfi
 	if (row->kind == CFI_SIGNAL && is_restorer(find_code(compilation, start), start) &&
 	    find_code(compilation, start - 1))
 		start--;
-	return add_row(compilation, start, end, row);
+	return compilation_add_row(compilation, start, end, row);
 }
 
 static int read_cfi(struct compilation *compilation, const struct cfi_section *section)
@@ -247,7 +247,7 @@ static int read_cfi(struct compilation *compilation, const struct cfi_section *s
 static bool find_eh_frame(struct compilation *compilation, const char *name,
 			  struct section *section, void *arg)
 {
-	if (strcmp(name, ".eh_frame") || !read_section(compilation, section))
+	if (strcmp(name, ".eh_frame") || !compilation_read_section(compilation, section))
 		return false;
 	*(struct section *)arg = *section;
 	return true;
@@ -307,7 +307,8 @@ static int read_eh_frame(struct compilation *compilation)
 }
 
 /* Decompresses a section of the old or the new form. Returns false if it is broken or too large. */
-static bool decompress(struct compilation *compilation, struct section *section, bool is_gnu)
+static bool compilation_decompress(struct compilation *compilation, struct section *section,
+				   bool is_gnu)
 {
 	GElf_Chdr header;
 	struct cursor cursor;
@@ -315,7 +316,7 @@ static bool decompress(struct compilation *compilation, struct section *section,
 
 	if (is_gnu) {
 		/* "ZLIB", and the size as a big-endian number. */
-		if (!read_section(compilation, section) || section->size < 12)
+		if (!compilation_read_section(compilation, section) || section->size < 12)
 			return false;
 		cursor = cursor_at(section->bytes, section->size, 4);
 		if (__builtin_bswap64(cursor_u64(&cursor)) > SECTION_BYTES_MAX ||
@@ -339,9 +340,9 @@ static bool find_debug_frame(struct compilation *compilation, const char *name,
 	if (!is_gnu && strcmp(name, ".debug_frame"))
 		return false;
 	if (is_gnu || section->header.sh_flags & SHF_COMPRESSED)
-		found = decompress(compilation, section, is_gnu);
+		found = compilation_decompress(compilation, section, is_gnu);
 	else
-		found = read_section(compilation, section);
+		found = compilation_read_section(compilation, section);
 	if (found)
 		*(struct section *)arg = *section;
 	return found;
@@ -361,8 +362,8 @@ static int read_debug_frame(struct compilation *compilation)
 
 /* Go */
 
-static bool is_go_section(struct compilation *compilation, const char *name,
-			  struct section *section, void *arg)
+static bool compilation_is_go_section(struct compilation *compilation, const char *name,
+				      struct section *section, void *arg)
 {
 	(void)compilation, (void)section, (void)arg;
 	return !strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab") ||
@@ -375,7 +376,7 @@ static bool may_be_go(struct compilation *compilation)
 	size_t count;
 
 	return elf_getshdrnum(compilation->elf, &count) || !count ||
-	       each_section(compilation, is_go_section, NULL);
+	       each_section(compilation, compilation_is_go_section, NULL);
 }
 
 static const unsigned char *code_at(void *arg, uint64_t address, size_t *size)
@@ -393,7 +394,7 @@ static bool find_version(struct compilation *compilation, const char *name, stru
 {
 	struct go_version *version = arg;
 
-	return !strcmp(name, ".go.buildinfo") && read_section(compilation, section) &&
+	return !strcmp(name, ".go.buildinfo") && compilation_read_section(compilation, section) &&
 	       go_version_find(section->bytes, section->size, version);
 }
 
@@ -423,7 +424,8 @@ static bool find_version_in_segments(const struct compilation *compilation,
  * Sets the layout of the runtime's structures, if the code agrees with the code of the version. A
  * version that is not known yet passes the same test.
  */
-static void set_layout(struct compilation *compilation, const struct go_runtime *runtime)
+static void compilation_set_layout(struct compilation *compilation,
+				   const struct go_runtime *runtime)
 {
 	struct stackbeat_unwind_go *go = &compilation->go;
 	const struct go_layout *layout;
@@ -472,7 +474,7 @@ static int read_go(struct compilation *compilation)
 	go_pclntab_close(pclntab);
 	if (functions < 0)
 		return (int)functions;
-	set_layout(compilation, &runtime);
+	compilation_set_layout(compilation, &runtime);
 	compilation->summary->functions += (uint64_t)functions;
 	return table_builder_end_source(compilation->builder);
 }
@@ -490,7 +492,7 @@ static int add_frameless(struct compilation *compilation, uint64_t start, uint64
 		.return_address = {.place = CFI_AT_CFA, .offset = -8},
 	};
 
-	return add_row(compilation, start, end, &row);
+	return compilation_add_row(compilation, start, end, &row);
 }
 
 /* Adds a row of a function that has pushed rbp; base: rsp, or rbp, which is the same then. */
@@ -504,7 +506,7 @@ static int add_framed(struct compilation *compilation, uint64_t start, uint64_t 
 		.rbp = {.place = CFI_AT_CFA, .offset = -16},
 	};
 
-	return start < end ? add_row(compilation, start, end, &row) : 0;
+	return start < end ? compilation_add_row(compilation, start, end, &row) : 0;
 }
 
 static int add_plt_row(void *arg, size_t start, size_t end, unsigned int cfa)
@@ -544,7 +546,7 @@ static bool read_stubs(struct compilation *compilation, const char *name, struct
 	int *err = arg;
 
 	if ((!is_init && !is_plt) || !(section->header.sh_flags & SHF_EXECINSTR) ||
-	    !read_section(compilation, section))
+	    !compilation_read_section(compilation, section))
 		return false;
 	compilation->plt = section->header.sh_addr;
 	if (is_init)
@@ -689,8 +691,8 @@ static int find_restorer(struct compilation *compilation, uint64_t start, uint64
 	if (!found)
 		return 0;
 	start += (uint64_t)(found - bytes);
-	return add_row(compilation, found > code->bytes ? start - 1 : start,
-		       start + sizeof(restorer), &row);
+	return compilation_add_row(compilation, found > code->bytes ? start - 1 : start,
+				   start + sizeof(restorer), &row);
 }
 
 static int find_fcontext(struct compilation *compilation, uint64_t start, uint64_t end)
@@ -731,13 +733,13 @@ static int find_known(void *arg, uint64_t start, uint64_t end)
 	return err ? err : find_destructors(compilation, start, end);
 }
 
-static int add_entry(void *arg, uint64_t start, uint64_t end)
+static int compilation_add_entry(void *arg, uint64_t start, uint64_t end)
 {
 	const struct cfi_row row = {.kind = CFI_END};
 	struct compilation *compilation = arg;
 
 	/* Gaps behind the one of the entry point are of other functions. */
-	return start == compilation->entry ? add_row(compilation, start, end, &row) : 0;
+	return start == compilation->entry ? compilation_add_row(compilation, start, end, &row) : 0;
 }
 
 /* Calls `fn` for each range of code without a row. */
@@ -764,8 +766,8 @@ static int read_entry(struct compilation *compilation)
 		return 0;
 	return table_builder_each_gap(
 		compilation->builder, entry,
-		entry + MIN(code->start + code->size - entry, (uint64_t)ENTRY_MAX), add_entry,
-		compilation);
+		entry + MIN(code->start + code->size - entry, (uint64_t)ENTRY_MAX),
+		compilation_add_entry, compilation);
 }
 
 static int read_gaps(struct compilation *compilation)
@@ -831,7 +833,7 @@ static bool may_call(void *arg, uint64_t start, uint64_t end)
 
 /* All of it */
 
-static int open_file(struct compilation *compilation, int fd)
+static int compilation_open_file(struct compilation *compilation, int fd)
 {
 	GElf_Ehdr header;
 
@@ -848,7 +850,7 @@ static int open_file(struct compilation *compilation, int fd)
 	return read_codes(compilation);
 }
 
-static int read_file(struct compilation *compilation)
+static int compilation_read_file(struct compilation *compilation)
 {
 	/* The debug information of Go's assembly is less exact. */
 	int err = read_go(compilation);
@@ -887,11 +889,11 @@ struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **tab
 	struct compilation compilation = {.builder = table_builder_new(), .summary = &summary};
 	const struct table_code code = {may_call, &compilation};
 	struct table_counts counts = {0};
-	int err = compilation.builder ? open_file(&compilation, fd) : -ENOMEM;
+	int err = compilation.builder ? compilation_open_file(&compilation, fd) : -ENOMEM;
 
 	*table = NULL;
 	if (!err)
-		err = read_file(&compilation);
+		err = compilation_read_file(&compilation);
 	if (!err)
 		err = table_builder_finish(compilation.builder, &code, table, &counts);
 	if (!err)

@@ -22,7 +22,7 @@
 
 /* Files */
 
-static bool write_all(int fd, const void *bytes, size_t size)
+static bool elfutils_write_all(int fd, const void *bytes, size_t size)
 {
 	const char *at = bytes;
 	ssize_t done;
@@ -35,7 +35,7 @@ static bool write_all(int fd, const void *bytes, size_t size)
 	return true;
 }
 
-static bool read_all(int fd, void *bytes, size_t size)
+static bool elfutils_read_all(int fd, void *bytes, size_t size)
 {
 	char *at = bytes;
 	ssize_t got;
@@ -50,7 +50,7 @@ static bool read_all(int fd, void *bytes, size_t size)
 
 /* The worker */
 
-struct worker {
+struct elfutils_worker {
 	Dwfl *dwfl;
 	struct stackbeat_stack *stack; /* the current one */
 	struct elfutils_walk walk; /* its result */
@@ -92,9 +92,9 @@ static pid_t next_thread(Dwfl *dwfl, void *arg, void **thread)
 	return THREAD;
 }
 
-static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *arg)
+static bool elfutils_read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *arg)
 {
-	struct worker *worker = arg;
+	struct elfutils_worker *worker = arg;
 	uint64_t offset = address - worker->stack->registers[STACKBEAT_REGISTER_RSP];
 	uint64_t size = worker->stack->size;
 
@@ -109,7 +109,7 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *
 
 static bool set_registers(Dwfl_Thread *thread, void *arg)
 {
-	const struct worker *worker = arg;
+	const struct elfutils_worker *worker = arg;
 	Dwarf_Word registers[STACKBEAT_REGISTERS];
 
 	for (size_t i = 0; i < STACKBEAT_REGISTERS; i++)
@@ -138,7 +138,7 @@ static bool has_frame_information(Dwfl *dwfl, Dwarf_Addr address)
 
 static int take_frame(Dwfl_Frame *frame, void *arg)
 {
-	struct worker *worker = arg;
+	struct elfutils_worker *worker = arg;
 	struct elfutils_walk *walk = &worker->walk;
 	bool is_exact = false;
 	Dwarf_Addr address;
@@ -158,7 +158,7 @@ static int take_frame(Dwfl_Frame *frame, void *arg)
 	return DWARF_CB_ABORT;
 }
 
-static void walk_stack(struct worker *worker)
+static void elfutils_walk_stack(struct elfutils_worker *worker)
 {
 	struct elfutils_walk *walk = &worker->walk;
 
@@ -197,10 +197,10 @@ void run_elfutils_worker(const int fds[], size_t count)
 	};
 	static const Dwfl_Thread_Callbacks threads = {
 		.next_thread = next_thread,
-		.memory_read = read_memory,
+		.memory_read = elfutils_read_memory,
 		.set_initial_registers = set_registers,
 	};
-	struct worker *worker = calloc(1, sizeof(*worker));
+	struct elfutils_worker *worker = calloc(1, sizeof(*worker));
 	struct stackbeat_stack header;
 
 	if (!worker || count != 3)
@@ -212,17 +212,18 @@ void run_elfutils_worker(const int fds[], size_t count)
 	dwfl_report_end(worker->dwfl, NULL, NULL);
 	/* Without any file, there is nothing to walk by: each walk has one frame. */
 	dwfl_attach_state(worker->dwfl, NULL, THREAD, &threads, worker);
-	while (read_all(fds[0], &header, sizeof(header))) {
+	while (elfutils_read_all(fds[0], &header, sizeof(header))) {
 		worker->stack = malloc(sizeof(header) + header.size);
 		if (!worker->stack)
 			exit(1);
 		*worker->stack = header;
-		if (!read_all(fds[0], worker->stack->bytes, header.size))
+		if (!elfutils_read_all(fds[0], worker->stack->bytes, header.size))
 			exit(1);
-		walk_stack(worker);
-		if (!write_all(fds[1], &worker->walk,
-			       offsetof(struct elfutils_walk, frames) +
-				       worker->walk.count * sizeof(worker->walk.frames[0])))
+		elfutils_walk_stack(worker);
+		if (!elfutils_write_all(fds[1], &worker->walk,
+					offsetof(struct elfutils_walk, frames) +
+						worker->walk.count *
+							sizeof(worker->walk.frames[0])))
 			exit(1);
 		free(worker->stack);
 	}
@@ -233,7 +234,7 @@ void run_elfutils_worker(const int fds[], size_t count)
 /* The parent */
 
 /* Of a fixed size, so that a worker can't fill the memory of the machine. */
-static int create_result(size_t count)
+static int elfutils_create_result(size_t count)
 {
 	int fd = memfd_create("frames", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
@@ -254,7 +255,7 @@ static int create_request(struct stackbeat_stack *const *stacks, size_t count)
 	if (fd < 0)
 		return -errno;
 	for (size_t i = 0; i < count; i++) {
-		if (!write_all(fd, stacks[i], sizeof(*stacks[i]) + stacks[i]->size))
+		if (!elfutils_write_all(fd, stacks[i], sizeof(*stacks[i]) + stacks[i]->size))
 			break;
 		if (i == count - 1 && !lseek(fd, 0, SEEK_SET))
 			return fd;
@@ -274,7 +275,7 @@ static int send_modules(int socket, const struct elfutils_module *modules, size_
 }
 
 /* Waits until the worker has ended. */
-static int wait_for(int lifeline, int64_t timeout_ms)
+static int elfutils_wait(int lifeline, int64_t timeout_ms)
 {
 	int64_t end = now_ns(CLOCK_MONOTONIC) + timeout_ms * 1000000;
 	struct pollfd pollfd = {.fd = lifeline, .events = POLLIN};
@@ -299,9 +300,9 @@ static int take_walks(int fd, size_t count,
 	if (!err && lseek(fd, 0, SEEK_SET))
 		err = -errno;
 	for (size_t i = 0; i < count && !err; i++) {
-		if (!read_all(fd, walk, head) || !walk->count ||
+		if (!elfutils_read_all(fd, walk, head) || !walk->count ||
 		    walk->count > STACKBEAT_USER_FRAMES_MAX || walk->end >= ELFUTILS_END_COUNT ||
-		    !read_all(fd, walk->frames, walk->count * sizeof(walk->frames[0])))
+		    !elfutils_read_all(fd, walk->frames, walk->count * sizeof(walk->frames[0])))
 			err = -EBADMSG;
 		else
 			take(i, walk, arg);
@@ -310,8 +311,9 @@ static int take_walks(int fd, size_t count,
 	return err;
 }
 
-static int run_worker(const struct sandbox_server *server, const struct elfutils_module *modules,
-		      size_t module_count, int request, int result, int64_t timeout_ms)
+static int elfutils_run_worker(const struct sandbox_server *server,
+			       const struct elfutils_module *modules, size_t module_count,
+			       int request, int result, int64_t timeout_ms)
 {
 	int sockets[2], lifeline, err, wait_err;
 
@@ -324,7 +326,7 @@ static int run_worker(const struct sandbox_server *server, const struct elfutils
 	close(sockets[0]);
 	if (lifeline < 0)
 		return err;
-	wait_err = wait_for(lifeline, timeout_ms);
+	wait_err = elfutils_wait(lifeline, timeout_ms);
 	/* A worker that has not exited: another process may have inherited the lifeline. */
 	sandbox_worker_kill(lifeline);
 	close(lifeline);
@@ -341,9 +343,10 @@ int elfutils_walk_stacks(const struct sandbox_server *server, const struct elfut
 
 	if (request < 0)
 		return request;
-	result = create_result(count);
+	result = elfutils_create_result(count);
 	err = result < 0 ? result
-			 : run_worker(server, modules, module_count, request, result, timeout_ms);
+			 : elfutils_run_worker(server, modules, module_count, request, result,
+					       timeout_ms);
 	if (!err)
 		err = take_walks(result, count, take, arg);
 	if (result >= 0)

@@ -43,7 +43,7 @@ struct part {
 	int64_t addend;
 };
 
-struct reader {
+struct go_frames_reader {
 	const struct go_pclntab *pclntab;
 	const struct go_frames *frames;
 	struct go_runtime *runtime;
@@ -85,7 +85,7 @@ static size_t match_slot(const unsigned char *code, size_t size, unsigned char o
  * Recognizes the prologue where the frame has grown from nothing to `size`: push %rbp; mov
  * %rsp,%rbp (Go 1.21), or sub $size,%rsp; mov %rbp,size-8(%rsp); lea size-8(%rsp),%rbp.
  */
-static void find_prologue(struct reader *reader, uint64_t at, int32_t size)
+static void find_prologue(struct go_frames_reader *reader, uint64_t at, int32_t size)
 {
 	const struct go_frames *frames = reader->frames;
 	const unsigned char *code;
@@ -110,7 +110,8 @@ static void find_prologue(struct reader *reader, uint64_t at, int32_t size)
 	reader->set = reader->saved + lea;
 }
 
-static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const struct cfi_row *row)
+static int go_frames_pass_row(struct go_frames_reader *reader, uint64_t start, uint64_t end,
+			      const struct cfi_row *row)
 {
 	if (start >= end)
 		return 0;
@@ -120,7 +121,7 @@ static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const s
 }
 
 /* The row of a part, where the frame has the size of the reader. */
-static struct cfi_row part_row(const struct reader *reader, const struct part *part)
+static struct cfi_row part_row(const struct go_frames_reader *reader, const struct part *part)
 {
 	struct cfi_row row = {
 		.kind = part->kind,
@@ -137,8 +138,8 @@ static struct cfi_row part_row(const struct reader *reader, const struct part *p
 
 /* Passes a row for what of [start, end) is in [from, to), except for parts with rows of their own.
  */
-static int pass(struct reader *reader, uint64_t start, uint64_t end, uint64_t from, uint64_t to,
-		const struct cfi_row *row)
+static int go_frames_pass(struct go_frames_reader *reader, uint64_t start, uint64_t end,
+			  uint64_t from, uint64_t to, const struct cfi_row *row)
 {
 	int err = 0;
 
@@ -150,17 +151,19 @@ static int pass(struct reader *reader, uint64_t start, uint64_t end, uint64_t fr
 
 		if (part->end <= start || part->start >= end)
 			continue;
-		err = pass_row(reader, start, part->start, row);
+		err = go_frames_pass_row(reader, start, part->start, row);
 		if (start < part->start)
 			start = part->start;
 		if (!err)
-			err = pass_row(reader, start, part->end < end ? part->end : end, &own);
+			err = go_frames_pass_row(reader, start, part->end < end ? part->end : end,
+						 &own);
 		start = part->end;
 	}
-	return err ? err : pass_row(reader, start, end, row);
+	return err ? err : go_frames_pass_row(reader, start, end, row);
 }
 
-static int add_frame(struct reader *reader, uint64_t start, uint64_t end, int32_t size)
+static int go_frames_add(struct go_frames_reader *reader, uint64_t start, uint64_t end,
+			 int32_t size)
 {
 	struct cfi_row row = {
 		.kind = CFI_CALLER,
@@ -180,21 +183,21 @@ static int add_frame(struct reader *reader, uint64_t start, uint64_t end, int32_
 	if (changes_stack && !reader->has_prologue && !reader->part_count &&
 	    !(start == reader->function->start && end - start <= SUB_MAX))
 		row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
-	err = pass(reader, start, end, 0, has_slot ? reader->saved : UINT64_MAX, &row);
+	err = go_frames_pass(reader, start, end, 0, has_slot ? reader->saved : UINT64_MAX, &row);
 	if (err || !has_slot)
 		return err;
 	row.rbp = saved_rbp;
 	if (!changes_stack)
-		return pass(reader, start, end, reader->saved, UINT64_MAX, &row);
-	err = pass(reader, start, end, reader->saved, reader->set, &row);
+		return go_frames_pass(reader, start, end, reader->saved, UINT64_MAX, &row);
+	err = go_frames_pass(reader, start, end, reader->saved, reader->set, &row);
 	row.base = CFI_RBP;
 	row.offset = INT64_C(2) * WORD;
-	return err ? err : pass(reader, start, end, reader->set, UINT64_MAX, &row);
+	return err ? err : go_frames_pass(reader, start, end, reader->set, UINT64_MAX, &row);
 }
 
 static int add_stack_size(void *arg, uint64_t start, uint64_t end, int32_t size)
 {
-	return add_frame(arg, start, end, size);
+	return go_frames_add(arg, start, end, size);
 }
 
 /* Functions of the runtime by their names */
@@ -231,16 +234,16 @@ static enum role role_of(const char *name)
 }
 
 /* The code of a function, as far as it is searched. */
-struct text {
+struct go_text {
 	uint64_t start;
 	const unsigned char *bytes;
 	size_t size;
 };
 
-static struct text text_of(const struct reader *reader)
+static struct go_text text_of(const struct go_frames_reader *reader)
 {
 	const struct go_function *function = reader->function;
-	struct text text = {.start = function->start};
+	struct go_text text = {.start = function->start};
 
 	text.bytes = reader->frames->code(reader->frames->arg, function->start, &text.size);
 	if (!text.bytes)
@@ -256,8 +259,8 @@ static struct text text_of(const struct reader *reader)
  * Returns the address behind the first instruction at `from` or later with these bytes; 0: there is
  * none.
  */
-static uint64_t behind(const struct text *text, uint64_t from, const unsigned char *code,
-		       size_t size)
+static uint64_t go_code_is_behind(const struct go_text *text, uint64_t from,
+				  const unsigned char *code, size_t size)
 {
 	const unsigned char *at;
 
@@ -268,8 +271,9 @@ static uint64_t behind(const struct text *text, uint64_t from, const unsigned ch
 	return at ? text->start + (uint64_t)(at - text->bytes) + size : 0;
 }
 
-/* As behind(), of an instruction that loads rsp from `disp` bytes behind any register. */
-static uint64_t behind_load(const struct text *text, uint64_t from, unsigned char disp)
+/* As go_code_is_behind(), of an instruction that loads rsp from `disp` bytes behind any register.
+ */
+static uint64_t behind_load(const struct go_text *text, uint64_t from, unsigned char disp)
 {
 	const size_t size = disp ? 4 : 3;
 
@@ -288,8 +292,8 @@ static uint64_t behind_load(const struct text *text, uint64_t from, unsigned cha
 }
 
 /* A part without a known start or end makes the callers unknown in the rest of the function. */
-static void add_part(struct reader *reader, uint64_t start, uint64_t end, enum cfi_kind kind,
-		     int64_t addend)
+static void go_frames_add_part(struct go_frames_reader *reader, uint64_t start, uint64_t end,
+			       enum cfi_kind kind, int64_t addend)
 {
 	struct part *part = &reader->parts[reader->part_count++];
 
@@ -302,7 +306,7 @@ static void add_part(struct reader *reader, uint64_t start, uint64_t end, enum c
 }
 
 /* mov %fs:disp,reg; or mov $disp,%rcx; mov %fs:(%rcx),reg. */
-static void find_tls(struct reader *reader, const struct text *text)
+static void find_tls(struct go_frames_reader *reader, const struct go_text *text)
 {
 	struct go_runtime *runtime = reader->runtime;
 	const unsigned char *code = text->bytes;
@@ -323,7 +327,7 @@ static void find_tls(struct reader *reader, const struct text *text)
 }
 
 /* Finds the offsets of g.m and g.sched.bp: mov m(reg),%rbx; mov %rbp,bp(reg). */
-static void find_offsets(struct reader *reader, const struct text *text)
+static void find_offsets(struct go_frames_reader *reader, const struct go_text *text)
 {
 	struct go_runtime *runtime = reader->runtime;
 
@@ -340,10 +344,10 @@ static void find_offsets(struct reader *reader, const struct text *text)
 }
 
 /* Finds the offset of m.curg: cmp curg(%rbx),%rax. */
-static void find_curg(struct reader *reader, const struct text *text)
+static void find_curg(struct go_frames_reader *reader, const struct go_text *text)
 {
 	static const unsigned char compare[] = {0x48, 0x3b, 0x83};
-	uint64_t at = behind(text, text->start, compare, sizeof(compare));
+	uint64_t at = go_code_is_behind(text, text->start, compare, sizeof(compare));
 	uint32_t disp;
 
 	if (!at || text->start + text->size - at < sizeof(disp))
@@ -353,7 +357,7 @@ static void find_curg(struct reader *reader, const struct text *text)
 }
 
 /* push %rbp; from Go 1.21 on. Then rbp is on the stack of the goroutine. */
-static bool has_frame(const struct text *text)
+static bool has_frame(const struct go_text *text)
 {
 	return text->size && text->bytes[0] == 0x55;
 }
@@ -362,22 +366,22 @@ static bool has_frame(const struct text *text)
  * systemstack: the function that it calls is on the other stack, also where rbp leads
  * to the caller.
  */
-static void find_systemstack(struct reader *reader, const struct text *text)
+static void find_systemstack(struct go_frames_reader *reader, const struct go_text *text)
 {
 	static const unsigned char move[] = {0x48, 0x89, 0xdc}; /* mov %rbx,%rsp */
-	uint64_t start = behind(text, text->start, move, sizeof(move));
+	uint64_t start = go_code_is_behind(text, text->start, move, sizeof(move));
 
 	find_curg(reader, text);
 	if (has_frame(text))
 		return;
-	add_part(reader, start, behind_load(text, start, SCHED_SP), CFI_GO_SWITCH, 0);
+	go_frames_add_part(reader, start, behind_load(text, start, SCHED_SP), CFI_GO_SWITCH, 0);
 }
 
 /*
  * asmcgocall: each of its two paths aligns rsp, and keeps two words of what it was until it moves
  * rsi to rsp: see STACKBEAT_UNWIND_GO_CALL.
  */
-static void find_asmcgocall(struct reader *reader, const struct text *text)
+static void find_asmcgocall(struct go_frames_reader *reader, const struct go_text *text)
 {
 	/* mov %rdi,disp(%rsp): the distance; mov %rdx,disp(%rsp): rsp; with and without disp */
 	static const unsigned char rdi[] = {0x48, 0x89, 0x7c, 0x24, 0x28},
@@ -387,30 +391,30 @@ static void find_asmcgocall(struct reader *reader, const struct text *text)
 				   end[] = {0x48, 0x89, 0xf4}, /* mov %rsi,%rsp */
 		align[] = {0x48, 0x83, 0xec}; /* sub $size,%rsp */
 	uint64_t load = behind_load(text, text->start, SCHED_SP);
-	uint64_t saved = behind(text, load, rdi, sizeof(rdi)), back;
+	uint64_t saved = go_code_is_behind(text, load, rdi, sizeof(rdi)), back;
 	int64_t addend = saved ? 0x28 : 0;
 
 	if (!saved)
-		saved = behind(text, load, rdi_0, sizeof(rdi_0));
-	back = behind(text, saved, end, sizeof(end));
+		saved = go_code_is_behind(text, load, rdi_0, sizeof(rdi_0));
+	back = go_code_is_behind(text, saved, end, sizeof(end));
 	if (!has_frame(text))
-		add_part(reader, load, saved, CFI_GO_SWITCH, 0);
-	add_part(reader, saved, back, CFI_GO_CALL, addend);
-	load = behind(text, back, align, sizeof(align));
-	saved = addend ? behind(text, load, rdx, sizeof(rdx))
-		       : behind(text, load, rdx_0, sizeof(rdx_0));
-	back = behind(text, saved, end, sizeof(end));
+		go_frames_add_part(reader, load, saved, CFI_GO_SWITCH, 0);
+	go_frames_add_part(reader, saved, back, CFI_GO_CALL, addend);
+	load = go_code_is_behind(text, back, align, sizeof(align));
+	saved = addend ? go_code_is_behind(text, load, rdx, sizeof(rdx))
+		       : go_code_is_behind(text, load, rdx_0, sizeof(rdx_0));
+	back = go_code_is_behind(text, saved, end, sizeof(end));
 	if (!has_frame(text))
-		add_part(reader, load, saved, CFI_UNSUPPORTED, 0);
-	add_part(reader, saved, back, CFI_GO_CALL, addend);
+		go_frames_add_part(reader, load, saved, CFI_UNSUPPORTED, 0);
+	go_frames_add_part(reader, saved, back, CFI_GO_CALL, addend);
 }
 
-static void find_parts(struct reader *reader)
+static void find_parts(struct go_frames_reader *reader)
 {
 	/* mov %eax,0x30(%rsp); ret */
 	static const unsigned char parent[] = {0x89, 0x44, 0x24, 0x30, 0xc3};
 	uint64_t end = reader->function->end;
-	struct text text = text_of(reader);
+	struct go_text text = text_of(reader);
 
 	switch (reader->role) {
 	case ROLE_SYSTEMSTACK:
@@ -419,22 +423,26 @@ static void find_parts(struct reader *reader)
 	case ROLE_MORESTACK:
 		find_tls(reader, &text);
 		find_offsets(reader, &text);
-		add_part(reader, behind_load(&text, text.start, SCHED_SP), end, CFI_GO_RESUME, 0);
+		go_frames_add_part(reader, behind_load(&text, text.start, SCHED_SP), end,
+				   CFI_GO_RESUME, 0);
 		break;
 	case ROLE_MCALL:
-		add_part(reader, behind_load(&text, text.start, SCHED_SP), end, CFI_GO_RESUME, 0);
+		go_frames_add_part(reader, behind_load(&text, text.start, SCHED_SP), end,
+				   CFI_GO_RESUME, 0);
 		break;
 	case ROLE_GOGO:
 		/* The scheduler ends here: it jumps to the goroutine. */
-		add_part(reader, behind_load(&text, text.start, GOBUF_SP), end, CFI_END, 0);
+		go_frames_add_part(reader, behind_load(&text, text.start, GOBUF_SP), end, CFI_END,
+				   0);
 		break;
 	case ROLE_ASMCGOCALL:
 		find_asmcgocall(reader, &text);
 		break;
 	case ROLE_CLONE:
 		/* The stack of the child is empty. */
-		add_part(reader, behind(&text, text.start, parent, sizeof(parent)), end, CFI_END,
-			 0);
+		go_frames_add_part(reader,
+				   go_code_is_behind(&text, text.start, parent, sizeof(parent)),
+				   end, CFI_END, 0);
 		break;
 	default:
 		break;
@@ -450,9 +458,9 @@ static bool is_special(const struct go_function *function, enum role role, struc
 	       (function->is_outermost && strncmp(function->name, "runtime.sigtramp", 16));
 }
 
-static int add_function(void *arg, const struct go_function *function)
+static int go_frames_add_function(void *arg, const struct go_function *function)
 {
-	struct reader *reader = arg;
+	struct go_frames_reader *reader = arg;
 	struct cfi_row row = {0};
 	int err;
 
@@ -477,10 +485,10 @@ static int add_function(void *arg, const struct go_function *function)
 int64_t go_frames_read(const struct go_pclntab *pclntab, const struct go_frames *frames,
 		       struct go_runtime *runtime)
 {
-	struct reader reader = {.pclntab = pclntab, .frames = frames, .runtime = runtime};
+	struct go_frames_reader reader = {.pclntab = pclntab, .frames = frames, .runtime = runtime};
 	int err;
 
 	*runtime = (struct go_runtime){0};
-	err = go_pclntab_each_function(pclntab, add_function, &reader);
+	err = go_pclntab_each_function(pclntab, go_frames_add_function, &reader);
 	return err ? err : reader.count;
 }

@@ -32,7 +32,7 @@
 #define LOADS_MAX 96u
 
 /* What the worker sends, followed by the table and the functions. */
-struct result {
+struct go_program_result {
 	char problem[128]; /* "": none */
 	int32_t err; /* with `problem`: a negative errno value */
 	uint32_t function_count;
@@ -42,12 +42,12 @@ struct result {
 };
 
 #define RESULT_MAX                                                                                 \
-	(sizeof(struct result) + UNWIND_TABLE_MAX +                                                \
+	(sizeof(struct go_program_result) + UNWIND_TABLE_MAX +                                     \
 	 FUNCTIONS_MAX * sizeof(struct go_program_function))
 
 /* The worker */
 
-struct reader {
+struct go_program_reader {
 	Elf *elf;
 	const unsigned char *image;
 	size_t size;
@@ -57,17 +57,17 @@ struct reader {
 	struct go_program_function *functions;
 	size_t function_count, function_capacity;
 	uint64_t variables; /* address of the function that loads the variables; 0: none */
-	struct result result;
+	struct go_program_result result;
 };
 
-static bool get_segment(const struct reader *reader, size_t index, GElf_Phdr *header)
+static bool get_segment(const struct go_program_reader *reader, size_t index, GElf_Phdr *header)
 {
 	return gelf_getphdr(reader->elf, (int)index, header) && header->p_type == PT_LOAD &&
 	       header->p_offset < reader->size &&
 	       header->p_filesz <= reader->size - header->p_offset;
 }
 
-static size_t segment_count(const struct reader *reader)
+static size_t segment_count(const struct go_program_reader *reader)
 {
 	size_t count;
 
@@ -77,7 +77,8 @@ static size_t segment_count(const struct reader *reader)
 }
 
 /* Returns the bytes of the file at an address, and sets *left to their number; NULL: none. */
-static const unsigned char *bytes_at(const struct reader *reader, uint64_t address, size_t *left)
+static const unsigned char *go_program_bytes_at(const struct go_program_reader *reader,
+						uint64_t address, size_t *left)
 {
 	GElf_Phdr header;
 
@@ -91,9 +92,9 @@ static const unsigned char *bytes_at(const struct reader *reader, uint64_t addre
 	return NULL;
 }
 
-static void read_version(struct reader *reader)
+static void read_version(struct go_program_reader *reader)
 {
-	struct result *result = &reader->result;
+	struct go_program_result *result = &reader->result;
 	struct go_version version;
 	GElf_Phdr header;
 
@@ -108,7 +109,8 @@ static void read_version(struct reader *reader)
 }
 
 /* Sets the addresses of the variables in a symbol table. */
-static void read_symbols(struct reader *reader, Elf_Scn *section, const GElf_Shdr *header)
+static void go_program_read_symbols(struct go_program_reader *reader, Elf_Scn *section,
+				    const GElf_Shdr *header)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	const char *name;
@@ -125,14 +127,14 @@ static void read_symbols(struct reader *reader, Elf_Scn *section, const GElf_Shd
 	}
 }
 
-static bool find_symbols(struct reader *reader)
+static bool go_program_find_symbols(struct go_program_reader *reader)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
 	while ((section = elf_nextscn(reader->elf, section))) {
 		if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
-			read_symbols(reader, section, &header);
+			go_program_read_symbols(reader, section, &header);
 	}
 	return reader->result.allglen && reader->result.allgptr;
 }
@@ -141,11 +143,11 @@ static bool find_symbols(struct reader *reader)
  * Without symbols: runtime.forEachGRace loads runtime.allglen, and then runtime.allgptr, by
  * mov disp(%rip),%reg.
  */
-static bool decode_loads(struct reader *reader)
+static bool decode_loads(struct go_program_reader *reader)
 {
 	uint64_t found[2];
 	size_t left, count = 0;
-	const unsigned char *code = bytes_at(reader, reader->variables, &left);
+	const unsigned char *code = go_program_bytes_at(reader, reader->variables, &left);
 	int32_t disp;
 
 	if (!code || left < LOADS_MAX)
@@ -176,7 +178,7 @@ static bool is_name(const char *name, size_t length, const char *const names[], 
 #define IS_NAME(name, length, names)                                                               \
 	is_name(name, length, names, sizeof(names) / sizeof((names)[0]))
 
-static enum go_function_kind kind_of(const char *name)
+static enum go_function_kind go_program_symbol_kind(const char *name)
 {
 	static const char prefix[] = "runtime.", abi[] = ".abi0";
 	/* See isSystemGoroutine() in Go's runtime/traceback.go. */
@@ -202,7 +204,7 @@ static enum go_function_kind kind_of(const char *name)
 	return IS_NAME(name, length, injected) ? GO_FUNCTION_INJECTED : GO_FUNCTION_RUNTIME;
 }
 
-static int add_frame(void *arg, uint64_t start, uint64_t end, int32_t size)
+static int go_program_add_frame(void *arg, uint64_t start, uint64_t end, int32_t size)
 {
 	const struct cfi_row row = {
 		.kind = CFI_CALLER,
@@ -210,15 +212,15 @@ static int add_frame(void *arg, uint64_t start, uint64_t end, int32_t size)
 		.offset = (int64_t)size + WORD,
 		.return_address = {.place = CFI_AT_CFA, .offset = -WORD},
 	};
-	struct reader *reader = arg;
+	struct go_program_reader *reader = arg;
 
 	return table_builder_add(reader->builder, start, end, &row);
 }
 
-static int add_function(void *arg, const struct go_function *function)
+static int go_program_add_function(void *arg, const struct go_function *function)
 {
-	struct reader *reader = arg;
-	struct result *result = &reader->result;
+	struct go_program_reader *reader = arg;
+	struct go_program_result *result = &reader->result;
 
 	if (!reader->function_count)
 		result->code_start = function->start;
@@ -232,15 +234,15 @@ static int add_function(void *arg, const struct go_function *function)
 		return -ENOMEM;
 	reader->functions[reader->function_count++] = (struct go_program_function){
 		.start = (uint32_t)(function->start - result->code_start),
-		.kind = (uint16_t)kind_of(function->name),
+		.kind = (uint16_t)go_program_symbol_kind(function->name),
 		.is_wrapper = function->is_wrapper,
 	};
 	if (!strcmp(function->name, "runtime.forEachGRace"))
 		reader->variables = function->start;
-	return go_pclntab_each_stack_size(reader->pclntab, function, add_frame, reader);
+	return go_pclntab_each_stack_size(reader->pclntab, function, go_program_add_frame, reader);
 }
 
-static int read_functions(struct reader *reader)
+static int go_program_read_functions(struct go_program_reader *reader)
 {
 	struct table_counts counts;
 	int err;
@@ -248,13 +250,13 @@ static int read_functions(struct reader *reader)
 	reader->builder = table_builder_new();
 	if (!reader->builder)
 		return -ENOMEM;
-	err = go_pclntab_each_function(reader->pclntab, add_function, reader);
+	err = go_pclntab_each_function(reader->pclntab, go_program_add_function, reader);
 	if (!err)
 		err = table_builder_finish(reader->builder, NULL, &reader->table, &counts);
 	return err;
 }
 
-static int read_program(struct reader *reader, int fd, struct error *error)
+static int read_program(struct go_program_reader *reader, int fd, struct error *error)
 {
 	char *image;
 	GElf_Ehdr header;
@@ -271,16 +273,16 @@ static int read_program(struct reader *reader, int fd, struct error *error)
 		return err;
 	if (header.e_machine != EM_X86_64 || header.e_ident[EI_CLASS] != ELFCLASS64)
 		return error_set(error, ENOTSUP, "not a program of x86-64");
-	err = read_functions(reader);
+	err = go_program_read_functions(reader);
 	if (err)
 		return error_errno(error, -err, "the function table of Go can't be used");
 	read_version(reader);
-	if (!find_symbols(reader) && !decode_loads(reader))
+	if (!go_program_find_symbols(reader) && !decode_loads(reader))
 		return error_set(error, ENODATA, "the list of goroutines is not found");
 	return 0;
 }
 
-static bool write_all(int fd, const void *bytes, size_t size)
+static bool go_program_write_all(int fd, const void *bytes, size_t size)
 {
 	const char *at = bytes;
 	ssize_t done = 1;
@@ -292,8 +294,8 @@ static bool write_all(int fd, const void *bytes, size_t size)
 
 void run_go_program_worker(const int fds[], size_t count)
 {
-	struct reader reader = {0};
-	struct result *result = &reader.result;
+	struct go_program_reader reader = {0};
+	struct go_program_result *result = &reader.result;
 	struct error error = {""};
 
 	if (count != 2)
@@ -304,10 +306,10 @@ void run_go_program_worker(const int fds[], size_t count)
 		result->function_count = (uint32_t)reader.function_count;
 		result->table_size = reader.table->size;
 	}
-	if (write_all(fds[1], result, sizeof(*result)) && !result->err &&
-	    write_all(fds[1], reader.table, reader.table->size))
-		write_all(fds[1], reader.functions,
-			  reader.function_count * sizeof(*reader.functions));
+	if (go_program_write_all(fds[1], result, sizeof(*result)) && !result->err &&
+	    go_program_write_all(fds[1], reader.table, reader.table->size))
+		go_program_write_all(fds[1], reader.functions,
+				     reader.function_count * sizeof(*reader.functions));
 	free(reader.functions);
 	free(reader.table);
 	table_builder_free(reader.builder);
@@ -317,7 +319,7 @@ void run_go_program_worker(const int fds[], size_t count)
 
 /* The parent */
 
-static bool is_terminated(const char *text, size_t size)
+static bool go_program_is_terminated(const char *text, size_t size)
 {
 	return memchr(text, '\0', size);
 }
@@ -337,7 +339,7 @@ static bool are_valid_rules(const struct stackbeat_unwind_table *table,
 	return true;
 }
 
-static bool are_valid_functions(const struct result *result,
+static bool are_valid_functions(const struct go_program_result *result,
 				const struct go_program_function *functions)
 {
 	for (uint32_t i = 0; i < result->function_count; i++) {
@@ -349,12 +351,14 @@ static bool are_valid_functions(const struct result *result,
 }
 
 /* The worker may be compromised: checks all that it has sent. */
-static bool take_result(const struct result *result, size_t size, struct go_program *program)
+static bool take_result(const struct go_program_result *result, size_t size,
+			struct go_program *program)
 {
 	const struct stackbeat_unwind_table *table = (const void *)(result + 1);
 	const struct go_program_function *functions;
 
-	if (size < sizeof(*result) || !is_terminated(result->version, sizeof(result->version)) ||
+	if (size < sizeof(*result) ||
+	    !go_program_is_terminated(result->version, sizeof(result->version)) ||
 	    result->table_size > size - sizeof(*result) || result->table_size % 8 ||
 	    size - sizeof(*result) - result->table_size !=
 		    result->function_count * sizeof(*functions) ||
@@ -376,14 +380,14 @@ static bool take_result(const struct result *result, size_t size, struct go_prog
 	return true;
 }
 
-static int take_program(struct result *result, size_t size, struct go_program *program,
+static int take_program(struct go_program_result *result, size_t size, struct go_program *program,
 			struct error *error)
 {
 	struct go_version version;
 
 	if (size >= sizeof(*result) && result->err) {
-		if (!is_terminated(result->problem, sizeof(result->problem)) || result->err > 0 ||
-		    result->err < -ERRNO_MAX)
+		if (!go_program_is_terminated(result->problem, sizeof(result->problem)) ||
+		    result->err > 0 || result->err < -ERRNO_MAX)
 			return error_set(error, EBADMSG, "its file can't be read");
 		return error_set(error, -result->err, "%s", result->problem);
 	}
@@ -399,7 +403,7 @@ static int take_program(struct result *result, size_t size, struct go_program *p
 int go_program_read(const struct sandbox_server *server, int fd, struct go_program *program,
 		    struct error *error)
 {
-	struct result *result = malloc(RESULT_MAX);
+	struct go_program_result *result = malloc(RESULT_MAX);
 	ssize_t got;
 	int err;
 

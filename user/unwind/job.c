@@ -29,7 +29,7 @@ static void keep_freed_memory(void)
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
-static bool write_all(int fd, const void *bytes, size_t size)
+static bool unwind_job_write_all(int fd, const void *bytes, size_t size)
 {
 	const char *at = bytes;
 	ssize_t done = 1;
@@ -51,15 +51,15 @@ void run_unwind_worker(const int fds[], size_t count)
 		return;
 	keep_freed_memory();
 	summary = unwind_compile(fds[0], &table);
-	if (write_all(fds[1], &summary, sizeof(summary)))
-		write_all(fds[1], table, summary.size);
+	if (unwind_job_write_all(fds[1], &summary, sizeof(summary)))
+		unwind_job_write_all(fds[1], table, summary.size);
 	free(table);
 }
 
 /* The parent */
 
 /* The size is fixed: a worker can't fill the memory of the machine. */
-static int create_result(void)
+static int unwind_job_create_result(void)
 {
 	int fd = memfd_create("unwind", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
@@ -78,7 +78,7 @@ int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server
 {
 	const enum worker_kind kind = is_urgent ? WORKER_URGENT_UNWIND_TABLE : WORKER_UNWIND_TABLE;
 
-	*job = (struct unwind_job){.result = create_result()};
+	*job = (struct unwind_job){.result = unwind_job_create_result()};
 	if (job->result < 0)
 		return job->result;
 	job->lifeline = sandbox_worker_start(server, kind, (int[]){fd, job->result}, 2);
@@ -91,7 +91,7 @@ int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server
 	return job->lifeline;
 }
 
-static bool read_all(int fd, void *bytes, size_t size, size_t offset)
+static bool unwind_job_read_all(int fd, void *bytes, size_t size, size_t offset)
 {
 	char *at = bytes;
 	ssize_t got;
@@ -108,17 +108,18 @@ static bool read_all(int fd, void *bytes, size_t size, size_t offset)
 }
 
 /* Copies the result of a worker that has ended: nobody can change it any more. */
-static int read_result(int fd, struct unwind_summary *summary,
-		       struct stackbeat_unwind_table **table)
+static int unwind_job_read_result(int fd, struct unwind_summary *summary,
+				  struct stackbeat_unwind_table **table)
 {
-	if (!read_all(fd, summary, sizeof(*summary), 0) || !unwind_summary_is_valid(summary))
+	if (!unwind_job_read_all(fd, summary, sizeof(*summary), 0) ||
+	    !unwind_summary_is_valid(summary))
 		return -EBADMSG;
 	if (!summary->size)
 		return 0;
 	*table = malloc(summary->size);
 	if (!*table)
 		return -ENOMEM;
-	if (read_all(fd, *table, summary->size, sizeof(*summary)) &&
+	if (unwind_job_read_all(fd, *table, summary->size, sizeof(*summary)) &&
 	    stackbeat_unwind_check(*table, summary->size))
 		return 0;
 	free(*table);
@@ -147,7 +148,8 @@ int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
 	*table = NULL;
 	*summary = (struct unwind_summary){0};
 	if (sandbox_worker_exited(job->lifeline, &status))
-		err = status ? error_of(status) : read_result(job->result, summary, table);
+		err = status ? error_of(status)
+			     : unwind_job_read_result(job->result, summary, table);
 	/* A worker that has not exited: another process may have inherited the lifeline. */
 	sandbox_worker_kill(job->lifeline);
 	close(job->lifeline);

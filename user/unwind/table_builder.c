@@ -27,13 +27,13 @@
 #define DIGIT_BITS 11u
 #define DIGITS (1u << DIGIT_BITS)
 
-struct range {
+struct builder_range {
 	uint64_t start, end;
 	uint32_t rule;
 };
 
 struct ranges {
-	struct range *list;
+	struct builder_range *list;
 	size_t count, capacity;
 };
 
@@ -124,7 +124,7 @@ static uint8_t rule_kind(enum cfi_kind kind)
 	}
 }
 
-static bool set_cfa(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+static bool rule_set_cfa(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
 {
 	if (row->offset % 8 || row->offset <= -STACKBEAT_UNWIND_CFA_MAX ||
 	    row->offset >= STACKBEAT_UNWIND_CFA_MAX)
@@ -198,7 +198,7 @@ static void set_rbx(const struct cfi_row *row, struct stackbeat_unwind_rule *rul
 }
 
 /* Returns false if a table can't express the row; the rule then says that the code is unknown. */
-static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+static bool rule_from_row(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
 {
 	*rule = (struct stackbeat_unwind_rule){.kind_base = STACKBEAT_UNWIND_NONE};
 	if (row->kind == CFI_END)
@@ -209,8 +209,8 @@ static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *r
 		rule->kind_base = STACKBEAT_UNWIND_GO_RESUME;
 	if (row->kind == CFI_END || row->kind == CFI_SIGNAL || row->kind == CFI_GO_RESUME)
 		return true;
-	if (row->kind != CFI_UNSUPPORTED && set_cfa(row, rule) && set_return_address(row, rule) &&
-	    set_rbp(row, rule)) {
+	if (row->kind != CFI_UNSUPPORTED && rule_set_cfa(row, rule) &&
+	    set_return_address(row, rule) && set_rbp(row, rule)) {
 		set_rbx(row, rule);
 		return true;
 	}
@@ -236,7 +236,8 @@ static uint64_t pack_row(const struct cfi_row *row)
 }
 
 /* Finds or adds the rule of a row. Most rows are one of a few. */
-static int find_rule(struct table_builder *builder, const struct cfi_row *row, uint32_t *index)
+static int table_builder_find_rule(struct table_builder *builder, const struct cfi_row *row,
+				   uint32_t *index)
 {
 	const uint64_t packed = pack_row(row);
 	struct recent_row *recent = &builder->recent_rows[packed * UINT64_C(0x9e3779b97f4a7c15) /
@@ -250,7 +251,7 @@ static int find_rule(struct table_builder *builder, const struct cfi_row *row, u
 		*index = recent->rule;
 		return 0;
 	}
-	is_unsupported = !make_rule(row, &rule);
+	is_unsupported = !rule_from_row(row, &rule);
 	builder->unsupported += is_unsupported;
 	err = intern_rule(builder, &rule, index);
 	if (!err && packed)
@@ -288,7 +289,7 @@ void table_builder_free(struct table_builder *builder)
 /* Extends the last range where possible. */
 static int add_range(struct ranges *ranges, uint64_t start, uint64_t end, uint32_t rule)
 {
-	struct range *last = ranges->count ? &ranges->list[ranges->count - 1] : NULL;
+	struct builder_range *last = ranges->count ? &ranges->list[ranges->count - 1] : NULL;
 
 	if (last && last->end == start && last->rule == rule) {
 		last->end = end;
@@ -297,7 +298,7 @@ static int add_range(struct ranges *ranges, uint64_t start, uint64_t end, uint32
 	if (ranges->count == ranges->capacity &&
 	    array_reserve(&ranges->list, &ranges->capacity, ranges->count, 1, sizeof(*last)))
 		return -ENOMEM;
-	ranges->list[ranges->count++] = (struct range){start, end, rule};
+	ranges->list[ranges->count++] = (struct builder_range){start, end, rule};
 	return 0;
 }
 
@@ -311,16 +312,16 @@ int table_builder_add(struct table_builder *builder, uint64_t start, uint64_t en
 	if (builder->added.count + builder->signals.count + builder->done.count >=
 	    STACKBEAT_UNWIND_ROWS_MAX)
 		return -E2BIG;
-	err = find_rule(builder, row, &index);
+	err = table_builder_find_rule(builder, row, &index);
 	if (err || start >= end)
 		return err;
 	return add_range(is_signal ? &builder->signals : &builder->added, start, end, index);
 }
 
 /* At the same start, the longer range comes first. */
-static int compare_ranges(const void *left, const void *right)
+static int ranges_compare(const void *left, const void *right)
 {
-	const struct range *a = left, *b = right;
+	const struct builder_range *a = left, *b = right;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
@@ -328,27 +329,27 @@ static int compare_ranges(const void *left, const void *right)
 }
 
 /* Ranges of a list that follow each other without a gap, as the ranges of a function do. */
-struct run {
+struct builder_run {
 	uint64_t start, end;
 	size_t first, count;
 };
 
 static int compare_runs(const void *left, const void *right)
 {
-	const struct run *a = left, *b = right;
+	const struct builder_run *a = left, *b = right;
 
 	return (a->start > b->start) - (a->start < b->start);
 }
 
-static size_t split_runs(const struct ranges *ranges, struct run *runs)
+static size_t split_runs(const struct ranges *ranges, struct builder_run *runs)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < ranges->count; i++) {
-		const struct range *range = &ranges->list[i];
+		const struct builder_range *range = &ranges->list[i];
 
 		if (!count || runs[count - 1].end != range->start)
-			runs[count++] = (struct run){.start = range->start, .first = i};
+			runs[count++] = (struct builder_run){.start = range->start, .first = i};
 		runs[count - 1].end = range->end;
 		runs[count - 1].count++;
 	}
@@ -357,10 +358,10 @@ static size_t split_runs(const struct ranges *ranges, struct run *runs)
 
 /* Sorts many runs by the digits of their distance from the first address. `other` has equal room.
  */
-static void sort_by_digits(struct run *runs, struct run *other, size_t count)
+static void sort_by_digits(struct builder_run *runs, struct builder_run *other, size_t count)
 {
 	uint64_t least = UINT64_MAX, most = 0;
-	struct run *from = runs, *to = other, *last;
+	struct builder_run *from = runs, *to = other, *last;
 	size_t ends[DIGITS];
 
 	for (size_t i = 0; i < count; i++) {
@@ -385,7 +386,7 @@ static void sort_by_digits(struct run *runs, struct run *other, size_t count)
 }
 
 /* Sorts the first `count` of runs, of which there is room for twice as many. */
-static void order_runs(struct run *runs, size_t count)
+static void order_runs(struct builder_run *runs, size_t count)
 {
 	if (count < DIGITS)
 		qsort(runs, count, sizeof(*runs), compare_runs);
@@ -399,8 +400,8 @@ static void order_runs(struct run *runs, size_t count)
  */
 static bool sort_runs(struct ranges *ranges)
 {
-	struct run *runs = malloc(2 * ranges->count * sizeof(*runs));
-	struct range *sorted = malloc(ranges->count * sizeof(*sorted));
+	struct builder_run *runs = malloc(2 * ranges->count * sizeof(*runs));
+	struct builder_range *sorted = malloc(ranges->count * sizeof(*sorted));
 	bool done = runs && sorted;
 	size_t count = done ? split_runs(ranges, runs) : 0, at = 0;
 
@@ -429,13 +430,13 @@ static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 
 	/* Linkers keep the order of object files, so often there is nothing to sort. */
 	while (sorted < ranges->count &&
-	       compare_ranges(&ranges->list[sorted - 1], &ranges->list[sorted]) <= 0)
+	       ranges_compare(&ranges->list[sorted - 1], &ranges->list[sorted]) <= 0)
 		sorted++;
 	/* Runs that do not overlap have no ranges that do. */
 	if (sorted < ranges->count && sort_runs(ranges))
 		return;
 	if (sorted < ranges->count)
-		qsort(ranges->list, ranges->count, sizeof(*ranges->list), compare_ranges);
+		qsort(ranges->list, ranges->count, sizeof(*ranges->list), ranges_compare);
 	for (size_t i = 0; i < ranges->count; i++) {
 		if (count && ranges->list[i].start < ranges->list[count - 1].end)
 			builder->overlapping++;
@@ -446,14 +447,15 @@ static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 }
 
 /* Adds the parts of a range that are outside of the ranges from *next on, which it advances. */
-static int add_parts(struct ranges *out, const struct range *range, const struct ranges *others,
-		     size_t *next)
+static int ranges_add_parts(struct ranges *out, const struct builder_range *range,
+			    const struct ranges *others, size_t *next)
 {
 	uint64_t start = range->start;
 	int err = 0;
 
 	while (!err && start < range->end) {
-		const struct range *other = *next < others->count ? &others->list[*next] : NULL;
+		const struct builder_range *other =
+			*next < others->count ? &others->list[*next] : NULL;
 
 		if (!other || other->start >= range->end)
 			return add_range(out, start, range->end, range->rule);
@@ -471,7 +473,7 @@ static int add_parts(struct ranges *out, const struct range *range, const struct
 }
 
 /* Returns the index of the first range, from `low` on, that ends after an address. */
-static size_t find_range(const struct ranges *ranges, size_t low, uint64_t address)
+static size_t ranges_find(const struct ranges *ranges, size_t low, uint64_t address)
 {
 	size_t high = ranges->count;
 
@@ -487,7 +489,7 @@ static size_t find_range(const struct ranges *ranges, size_t low, uint64_t addre
 }
 
 /* Adds the ranges from `next` up to, and without, `end`. */
-static int add_ranges(struct ranges *out, const struct ranges *ranges, size_t next, size_t end)
+static int ranges_add(struct ranges *out, const struct ranges *ranges, size_t next, size_t end)
 {
 	if (next >= end)
 		return 0;
@@ -511,18 +513,18 @@ static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 	if (!first->count)
 		return 0;
 	for (size_t i = 0; i < ranges->count && !err; i++) {
-		const struct range *range = &ranges->list[i];
+		const struct builder_range *range = &ranges->list[i];
 
 		end = next;
 		if (next < first->count && first->list[next].end <= range->start)
-			end = find_range(first, next, range->start);
-		err = add_ranges(&merged, first, next, end);
+			end = ranges_find(first, next, range->start);
+		err = ranges_add(&merged, first, next, end);
 		next = end;
 		if (!err)
-			err = add_parts(&merged, range, first, &next);
+			err = ranges_add_parts(&merged, range, first, &next);
 	}
 	if (!err)
-		err = add_ranges(&merged, first, next, first->count);
+		err = ranges_add(&merged, first, next, first->count);
 	if (err) {
 		free(merged.list);
 		return err;
@@ -565,8 +567,8 @@ int table_builder_each_gap(const struct table_builder *builder, uint64_t start, 
 	const struct ranges *done = &builder->done;
 	int err = 0;
 
-	for (size_t i = find_range(done, 0, start); i < done->count && start < end && !err; i++) {
-		const struct range *range = &done->list[i];
+	for (size_t i = ranges_find(done, 0, start); i < done->count && start < end && !err; i++) {
+		const struct builder_range *range = &done->list[i];
 
 		if (start < range->start)
 			err = fn(arg, start, range->start < end ? range->start : end);
@@ -583,7 +585,7 @@ int table_builder_each_range(const struct table_builder *builder,
 	int err = 0;
 
 	for (size_t i = 0; i < builder->done.count && !err; i++) {
-		const struct range *range = &builder->done.list[i];
+		const struct builder_range *range = &builder->done.list[i];
 
 		err = fn(arg, range->start, range->end, &builder->rules[range->rule]);
 	}
@@ -610,7 +612,7 @@ static uint32_t run_size(const struct stackbeat_unwind_run *run)
 	return run->end - run->start;
 }
 
-static void add_row(struct rows *rows, uint32_t start, uint16_t rule)
+static void rows_add(struct rows *rows, uint32_t start, uint16_t rule)
 {
 	if (rows->count && rows->rules[rows->count - 1] == rule)
 		return;
@@ -632,14 +634,14 @@ static void make_rows(const struct ranges *ranges, struct rows *rows)
 		       "rules and starts fit");
 
 	for (size_t i = 0; i < ranges->count; i++) {
-		const struct range *range = &ranges->list[i];
+		const struct builder_range *range = &ranges->list[i];
 
 		if (range->start - end > PADDING_MAX)
-			add_row(rows, (uint32_t)(end - start), RULE_NONE);
-		add_row(rows, (uint32_t)(range->start - start), (uint16_t)range->rule);
+			rows_add(rows, (uint32_t)(end - start), RULE_NONE);
+		rows_add(rows, (uint32_t)(range->start - start), (uint16_t)range->rule);
 		end = range->end;
 	}
-	add_row(rows, (uint32_t)(end - start), RULE_NONE);
+	rows_add(rows, (uint32_t)(end - start), RULE_NONE);
 }
 
 /* Whether a rule is the one of runs. */

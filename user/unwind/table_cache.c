@@ -8,7 +8,8 @@
 
 #include "unwind/compile.h"
 
-static bool is_valid(const struct unwind_summary *summary, const void *table, size_t size)
+static bool table_cache_is_valid(const struct unwind_summary *summary, const void *table,
+				 size_t size)
 {
 	return unwind_summary_is_valid(summary) && summary->size == size &&
 	       (!size || stackbeat_unwind_check(table, size));
@@ -23,7 +24,7 @@ int table_cache_find(struct file_cache *cache, const struct file_key *key,
 	int err = file_cache_read(cache, &entry, summary, sizeof(*summary), &bytes, &size);
 
 	*table = bytes;
-	if (!err && is_valid(summary, bytes, size))
+	if (!err && table_cache_is_valid(summary, bytes, size))
 		return 0;
 	free(bytes);
 	*table = NULL;

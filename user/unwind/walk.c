@@ -31,7 +31,7 @@ static enum walk_end end_of(enum stackbeat_unwind_result result)
  * Sets the frame to the caller's, and *by_table if a table has its rule. Returns false, with
  * *end set, if there is none.
  */
-static bool step(struct walk *walk, bool *by_table, enum walk_end *end)
+static bool walk_step(struct walk *walk, bool *by_table, enum walk_end *end)
 {
 	uint64_t address = stackbeat_unwind_address(&walk->frame);
 	const struct walk_mapping *mapping = walk->mapping(walk->arg, address);
@@ -72,7 +72,7 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 
 		addresses[count] = *rip + (count && !walk->frame.is_return_address);
 		count++;
-		if (!step(walk, &by_table, end))
+		if (!walk_step(walk, &by_table, end))
 			return count;
 		/* A return address of 0 ends the stack of a thread on some systems. */
 		if (!*rip) {
@@ -94,7 +94,7 @@ struct copy {
 	bool is_exceeded; /* it is above the copy */
 };
 
-static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
+static const struct walk_mapping *walk_image_find_mapping(void *arg, uint64_t address)
 {
 	const struct copy *copy = arg;
 
@@ -123,7 +123,7 @@ void walk_stack_copy(const struct stackbeat_stack *stack,
 		     uint64_t *addresses, size_t max, struct walk_result *result)
 {
 	struct copy copy = {.stack = stack, .mapping = mapping, .arg = arg};
-	struct walk walk = {.mapping = find_mapping, .read = read_copy, .arg = &copy};
+	struct walk walk = {.mapping = walk_image_find_mapping, .read = read_copy, .arg = &copy};
 
 	memcpy(walk.frame.registers, stack->registers, sizeof(walk.frame.registers));
 	walk.frame.fs_base = NO_FS_BASE;

@@ -252,21 +252,21 @@ static void deleted_and_replaced_files_have_symbols(void **state)
 	struct mapped_file *deleted =
 		announce(build("a.so", "deleted", "0x01020304"), "\1\2\3\4", 4);
 	struct mapped_file *replaced = announce(build("b.so", "old", "0x02020304"), "\2\2\3\4", 4);
-	struct mapped_file *new;
+	struct mapped_file *rebuilt;
 
 	(void)state;
 	assert_int_equal(unlink(in_sandbox("a.so")), 0);
 	build("c.so", "new", "0x03020304");
 	run("mv %s %s", in_sandbox("c.so"), in_sandbox("b.so"));
-	new = announce(in_sandbox("b.so"), "\3\2\3\4", 4);
-	assert_ptr_not_equal(new, replaced);
+	rebuilt = announce(in_sandbox("b.so"), "\3\2\3\4", 4);
+	assert_ptr_not_equal(rebuilt, replaced);
 	request(deleted);
 	request(replaced);
-	request(new);
+	request(rebuilt);
 	mapped_files_finish(mapped);
 	assert_symbol(deleted, "deleted");
 	assert_symbol(replaced, "old");
-	assert_symbol(new, "new");
+	assert_symbol(rebuilt, "new");
 }
 
 /* If the kernel refuses, the file is searched by path; another file there is rejected. */

@@ -162,11 +162,11 @@ static struct profile *changed_profile(void)
 	uint32_t main = example_location(profile, 0, 0x400100, NULL, "main");
 	uint32_t fib = example_location(profile, 0, 0x400200, NULL, "fib");
 	uint32_t vfs = example_location(profile, 0, 0x400300, NULL, "vfs_read");
-	uint32_t new = example_location(profile, 0, 0x400400, NULL, "new");
+	uint32_t added = example_location(profile, 0, 0x400400, NULL, "new");
 
 	example_add(profile, (uint32_t[]){fib, main}, 2, 6, 60 * MS, NULL, 0);
 	example_add(profile, (uint32_t[]){vfs, main}, 2, 2, 20 * MS, NULL, 0);
-	example_add(profile, (uint32_t[]){new, main}, 2, 14, 140 * MS, NULL, 0);
+	example_add(profile, (uint32_t[]){added, main}, 2, 14, 140 * MS, NULL, 0);
 	profile->duration_ns = 2000LL * MS;
 	return profile;
 }
