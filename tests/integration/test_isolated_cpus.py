@@ -5,7 +5,7 @@ Needs a guest with such CPUs: tests/env/vm/run --append "isolcpus=1 nohz_full=1"
 
 from pathlib import Path
 
-from harness import check, check_equal, load, Recording, test
+from harness import check, check_equal, load, Recording, test, wait_until
 from realtime_loop import check_not_woken
 from stackbeat import S
 from sample_weights import keep_busy
@@ -17,9 +17,12 @@ def isolated_cpu_test(function):
     return test(function) if (CPUS / "isolated").read_text().strip() == "1" else function
 
 
-def paused_after_samples(recording, session):
-    """Pauses a session after some samples, and returns it with its final counters."""
+def paused_after_samples(recording, session, cpus=()):
+    """Pauses a session after some samples, and ticks of these CPUs, and returns it with its final counters. The host may not
+    run one CPU while another one takes all samples."""
     recording.wait_for(session, "samples", 300)
+    wait_until(lambda: all(recording.netlink.session_get(session["session"])["cpu_stats"].get(cpu, {}).get("ticks")
+                           for cpu in cpus), f"ticks of CPUs {cpus}")
     recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
     return recording.netlink.session_get(session["session"])
 
@@ -47,7 +50,7 @@ def isolated_cpus_are_sampled_on_request():
         keep_busy(cpu)
     for cpus, expected in (("1", {1}), ("0-1", {0, 1})):
         recording = Recording("-F", 997, "-C", cpus)
-        reported = paused_after_samples(recording, recording.session())
+        reported = paused_after_samples(recording, recording.session(), expected)
         sampled = {cpu for cpu, stats in reported["cpu_stats"].items() if stats["ticks"]}
         check_equal(sampled, expected, f"CPUs with ticks of -C {cpus}")
         recording.interrupt()
