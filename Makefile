@@ -275,8 +275,8 @@ test-programs:
 	$(Q)tests/programs
 
 .PHONY: demo
-demo: ## Profile a real program and draw its flame graph (build/demo/)
-	$(Q)demo/run
+demo: ## Profile a real program and draw its flame graph (build/demo/); SOURCE=module: by the module, if need be in a guest
+	$(Q)SOURCE=$(SOURCE) demo/run
 
 # P selects programs by the beginning of their names.
 .PHONY: accuracy
