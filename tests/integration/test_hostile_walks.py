@@ -4,6 +4,7 @@ them."""
 
 from harness import check, exact_test, start, workload
 from stackbeat import S, Session, STOP_NAMES
+from test_unwind_tables import wait_for_no_tables
 from unwind_tables import pack_table, wait_for_files
 
 DEPTH = S.USER_FRAMES_MAX
@@ -68,9 +69,9 @@ def measure(hostile):
     process = hostile.start()
     with Session(rate=500, no_jitter=1, budget=S.BUDGET_MAX, watermark=4096, pids=[process.pid], max_depth=DEPTH,
                  parts=S.PART_USER) as session:
+        wait_for_no_tables(session)
         session.start()
         hostile.set_table(session, process)
-        session.set(watermark=4096)
         session.read()
         session.read_until(lambda samples: len(samples) >= 10)
         before = session.stats()
