@@ -58,7 +58,7 @@ a_command_has_stacks_by_unwind_tables() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 	grep -q '^stackbeat: source: perf events: user stacks by copies of ' "$scratch/messages" ||
 		fail "no line about the source: $(<"$scratch/messages")"
-	"$stackbeat" report "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"
+	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"
 }
 
 a_running_process_has_stacks() {

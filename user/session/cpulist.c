@@ -112,6 +112,15 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 	return 0;
 }
 
+void cpulist_online(const char *root, struct cpulist *list)
+{
+	cpulist_read_file(root, "online", list);
+	/* A CPU runs this. */
+	list->all = true;
+	for (size_t i = 0; i < CPULIST_CPUS_MAX / 64; i++)
+		list->all = list->all && !list->bits[i];
+}
+
 bool cpulist_has(const struct cpulist *list, uint32_t cpu)
 {
 	return list->all || (cpu < CPULIST_CPUS_MAX && (list->bits[cpu / 64] >> cpu % 64 & 1));

@@ -27,6 +27,12 @@ int cpulist_parse(const char *text, struct cpulist *list, struct error *error);
 int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
 		    struct error *error);
 
+/*
+ * Sets `list` to the CPUs that are online, as read from sysfs below `root` ("" except in tests); to
+ * all CPUs where sysfs can't be read.
+ */
+void cpulist_online(const char *root, struct cpulist *list);
+
 /* Returns whether `cpu` is in the list. */
 bool cpulist_has(const struct cpulist *list, uint32_t cpu);
 

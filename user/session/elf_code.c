@@ -40,7 +40,7 @@ static void elf_code_find_build_id(const void *notes, size_t size, uint64_t alig
 
 		cursor_skip(&cursor, ((header + name_size + mask) & ~mask) - header);
 		id = cursor.at;
-		if (!cursor_skip(&cursor, id_size))
+		if (cursor.broken || !cursor_skip(&cursor, id_size))
 			return;
 		if (type == NT_GNU_BUILD_ID && name_size == sizeof(ELF_NOTE_GNU) &&
 		    !memcmp(name, ELF_NOTE_GNU, name_size) && id_size &&

@@ -210,6 +210,9 @@ int module_load(char *const *parameters, char path[PATH_MAX], struct error *erro
 		err = check_parameters(parameters, error);
 	else if (err)
 		err = load_error(-err, path, error);
+	/* It names a file that was loaded. */
+	if (err)
+		*path = '\0';
 out:
 	kmod_module_unref(module);
 	kmod_unref(context);

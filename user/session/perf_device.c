@@ -57,7 +57,10 @@ struct chain_parts {
 	size_t kernel_count, user_count;
 };
 
-/* Source: PERF_SAMPLE_CALLCHAIN in perf_event_open(2): each part is behind its PERF_CONTEXT_*. */
+/*
+ * Source: PERF_SAMPLE_CALLCHAIN in perf_event_open(2): each part is behind its PERF_CONTEXT_*. The
+ * user part is the last one, and may have any words of a stack: also markers, and kernel addresses.
+ */
 static void split_chain(const struct perf_sample *sample, struct chain_parts *parts)
 {
 	uint64_t context = 0;
@@ -66,12 +69,14 @@ static void split_chain(const struct perf_sample *sample, struct chain_parts *pa
 	for (uint64_t i = 0; i < sample->chain_length; i++) {
 		const uint64_t *address = &sample->chain[i];
 
-		if (*address >= CONTEXT_FIRST) {
+		if (context == (uint64_t)PERF_CONTEXT_USER) {
+			if (*address >> 63)
+				break;
+			parts->user = parts->user_count++ ? parts->user : address;
+		} else if (*address >= CONTEXT_FIRST) {
 			context = *address;
 		} else if (context == (uint64_t)PERF_CONTEXT_KERNEL) {
 			parts->kernel = parts->kernel_count++ ? parts->kernel : address;
-		} else if (context == (uint64_t)PERF_CONTEXT_USER) {
-			parts->user = parts->user_count++ ? parts->user : address;
 		}
 	}
 	parts->kernel_count = MIN(parts->kernel_count, STACKBEAT_KERNEL_FRAMES_MAX);
@@ -219,8 +224,9 @@ static int take_sample(struct perf_device *device, const struct perf_record *rec
 
 	device->stats[STACKBEAT_S_TICKS]++;
 	perf_spaces_thread_comm(device->spaces, record->pid, record->tid, comm);
-	/* Without a process id: of another pid namespace. */
-	if (!record->pid || is_excluded(device, comm) || is_inherited(device, record->pid)) {
+	/* Without a process id: of another pid namespace, or of a task that has ended. */
+	if (!record->pid || record->pid == UINT32_MAX || is_excluded(device, comm) ||
+	    is_inherited(device, record->pid)) {
 		device->stats[STACKBEAT_S_FILTERED]++;
 		return 0;
 	}

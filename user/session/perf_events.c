@@ -49,6 +49,7 @@ struct perf_events {
 	struct perf_ring *read; /* its record was returned last; NULL: none */
 	int epoll;
 	uint64_t sample_type;
+	uint32_t ring_size; /* bytes of each ring, a power of two */
 	uint32_t stack_copy; /* bytes */
 	bool excludes_kernel;
 	bool inherits;
@@ -75,7 +76,7 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
-		.wakeup_watermark = config->ring_size / 4,
+		.wakeup_watermark = events->ring_size / 4,
 	};
 	if (!fires)
 		return;
@@ -151,25 +152,19 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 
 /* Rings */
 
-/* Maps a ring, a smaller one if the user may not lock so much memory. */
+/* Returns 0 or a negative errno value; -EPERM: the user may not lock so much memory. */
 static int map_perf_ring(const struct perf_events *events, struct perf_ring *ring)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *pages = mmap(NULL, page + events->ring_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   ring->fd, 0);
 
-	for (size_t size = events->config->ring_size; size >= PERF_RING_SIZE_MIN; size /= 2) {
-		void *pages =
-			mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
-
-		if (pages != MAP_FAILED) {
-			ring->page = pages;
-			ring->data = (const uint8_t *)pages + page;
-			ring->size = size;
-			return 0;
-		}
-		if (errno != EPERM)
-			return -errno;
-	}
-	return -EPERM;
+	if (pages == MAP_FAILED)
+		return -errno;
+	ring->page = pages;
+	ring->data = (const uint8_t *)pages + page;
+	ring->size = events->ring_size;
+	return 0;
 }
 
 /* Opens the ring of a CPU. Returns 0 or a negative errno value; -ENODEV: the CPU is offline. */
@@ -193,44 +188,84 @@ static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 	return err;
 }
 
-static int open_rings(struct perf_events *events, struct error *error)
+static void close_rings(struct perf_events *events)
+{
+	for (size_t i = 0; i < events->ring_count; i++) {
+		struct perf_ring *ring = &events->rings[i];
+
+		if (ring->page)
+			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
+		free(ring->bounce);
+		close(ring->fd);
+	}
+	events->ring_count = 0;
+}
+
+/* Opens a ring for each CPU that is sampled. Returns 0 or a negative errno value. */
+static int open_ring_of_each_cpu(struct perf_events *events, const struct cpulist *online)
 {
 	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	int err;
 
 	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
-		if (!cpulist_has(events->config->cpus, cpu))
+		int err;
+
+		if (!cpulist_has(events->config->cpus, cpu) || !cpulist_has(online, cpu))
 			continue;
 		err = perf_ring_open(events, cpu);
-		if (err == -EPERM && events->ring_count &&
-		    !events->rings[events->ring_count - 1].page)
-			return error_set(
-				error, EPERM,
-				"perf events: no memory may be locked for a ring of CPU %u: "
-				"raise kernel.perf_event_mlock_kb or the limit (ulimit -l), "
-				"or record fewer CPUs (-C)",
-				cpu);
 		if (err && err != -ENODEV)
-			return open_error(events, err, error);
+			return err;
 	}
-	return events->ring_count ? 0 : open_error(events, -ENODEV, error);
+	return events->ring_count ? 0 : -ENODEV;
+}
+
+/* Opens the rings, all of one size: smaller ones if the user may not lock so much memory. */
+static int open_rings(struct perf_events *events, struct error *error)
+{
+	struct cpulist online;
+	bool is_refused;
+	int err;
+
+	cpulist_online("", &online);
+	events->ring_size = events->config->ring_size;
+	for (;;) {
+		err = open_ring_of_each_cpu(events, &online);
+		if (!err)
+			return 0;
+		is_refused = err == -EPERM && events->ring_count &&
+			     !events->rings[events->ring_count - 1].page;
+		/* Without rings, targets are not tried again. */
+		close_rings(events);
+		if (!is_refused)
+			return open_error(events, err, error);
+		if (events->ring_size / 2 < PERF_RING_SIZE_MIN)
+			break;
+		events->ring_size /= 2;
+	}
+	return error_set(error, EPERM,
+			 "perf events: too little memory may be locked for a ring of %u KiB for "
+			 "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l), or "
+			 "record fewer CPUs (-C)",
+			 events->ring_size >> 10);
 }
 
 /* A ring that is full of few large copies loses samples while the reader waits for a CPU. */
 static void fit_stack_copy(struct perf_events *events)
 {
-	for (size_t i = 0; i < events->ring_count && !events->config->stack_copy_given; i++) {
-		while (events->stack_copy > STACK_COPY_MIN &&
-		       events->rings[i].size / RING_COPIES_MIN < events->stack_copy)
-			events->stack_copy /= 2;
-	}
+	while (!events->config->stack_copy_given && events->stack_copy > STACK_COPY_MIN &&
+	       events->ring_size / RING_COPIES_MIN < events->stack_copy)
+		events->stack_copy /= 2;
 }
 
 /* Targets */
 
-/* Opens an event of a target on each CPU, and lets it write into the CPU's ring. */
+/*
+ * Opens an event of a target on each CPU, and lets it write into the CPU's ring. Returns 0 or a
+ * negative errno value; -ENODEV: all CPUs have gone offline.
+ */
 static int open_target(struct perf_events *events, int target, unsigned long flags)
 {
+	const size_t before = events->fd_count;
+
 	for (size_t i = 0; i < events->ring_count; i++) {
 		const struct perf_ring *ring = &events->rings[i];
 		int fd;
@@ -239,13 +274,15 @@ static int open_target(struct perf_events *events, int target, unsigned long fla
 				  sizeof(*events->fds)))
 			return -ENOMEM;
 		fd = open_event(events, true, target, ring->cpu, flags);
+		if (fd == -ENODEV)
+			continue;
 		if (fd < 0)
 			return fd;
 		events->fds[events->fd_count++] = fd;
 		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
 			return -errno;
 	}
-	return 0;
+	return events->fd_count > before ? 0 : -ENODEV;
 }
 
 /* A thread that has ended since it was listed is none. */
@@ -360,14 +397,7 @@ void perf_events_close(struct perf_events *events)
 	if (!events)
 		return;
 	close_targets(events);
-	for (size_t i = 0; i < events->ring_count; i++) {
-		struct perf_ring *ring = &events->rings[i];
-
-		if (ring->page)
-			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
-		free(ring->bounce);
-		close(ring->fd);
-	}
+	close_rings(events);
 	if (events->epoll >= 0)
 		close(events->epoll);
 	free(events->fds);
@@ -468,16 +498,22 @@ static void perf_ring_peek(const struct perf_events *events, struct perf_ring *r
 	ring->has_next = true;
 }
 
+/* Moves behind the record that was returned last, if there is one. */
+static void skip_read_record(struct perf_events *events)
+{
+	if (!events->read)
+		return;
+	events->read->tail += events->read->next_size;
+	events->read->has_next = false;
+	events->read = NULL;
+}
+
 const struct perf_record *perf_events_next(struct perf_events *events, uint64_t until,
 					   const char **problem)
 {
 	struct perf_ring *earliest = NULL;
 
-	if (events->read) {
-		events->read->tail += events->read->next_size;
-		events->read->has_next = false;
-		events->read = NULL;
-	}
+	skip_read_record(events);
 	for (size_t i = 0; i < events->ring_count; i++) {
 		struct perf_ring *ring = &events->rings[i];
 
@@ -493,6 +529,7 @@ const struct perf_record *perf_events_next(struct perf_events *events, uint64_t 
 
 void perf_events_release(struct perf_events *events)
 {
+	skip_read_record(events);
 	for (size_t i = 0; i < events->ring_count; i++) {
 		struct perf_ring *ring = &events->rings[i];
 

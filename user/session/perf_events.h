@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The events and rings of perf_event_open(2) for one session: a timer of CPU time (cpu-clock) for
- * each target on each CPU, and a ring for each CPU, into which all events of the CPU write.
+ * each target on each CPU, and a ring for each CPU, into which all events of the CPU write. A CPU
+ * that comes online later is not sampled.
  */
 #ifndef STACKBEAT_SESSION_PERF_EVENTS_H
 #define STACKBEAT_SESSION_PERF_EVENTS_H

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <stackbeat.h>
@@ -179,12 +181,19 @@ struct find_file_call {
 
 /*
  * On overlayfs and btrfs, stat() returns another device number than the one of the kernel's inode.
- * Both have no block device of their own, so that the major number is 0.
+ * Both have no block device of their own, so that the major number is 0. Of any other file system,
+ * the device has to match: else a process could pass a file of its own tmpfs for another file.
  */
-static bool is_mapped_file(const struct perf_file_key *key, const struct stat *st)
+static bool is_mapped_file(const struct perf_file_key *key, int fd, const struct stat *st)
 {
-	return st->st_ino == key->inode &&
-	       (st->st_dev == makedev(key->major, key->minor) || !major(st->st_dev) || !key->major);
+	struct statfs fs;
+
+	if (st->st_ino != key->inode)
+		return false;
+	if (st->st_dev == makedev(key->major, key->minor))
+		return true;
+	return !major(st->st_dev) && !fstatfs(fd, &fs) &&
+	       (fs.f_type == OVERLAYFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
 }
 
 /* Opens the file at a place with a number from 0. Returns -ENOENT if there is no such place. */
@@ -216,7 +225,7 @@ static void find_file(void *arg)
 
 		if (fd < 0)
 			continue;
-		if (is_mapped_file(&call->key, &st))
+		if (is_mapped_file(&call->key, fd, &st))
 			call->fd = fd;
 		else
 			close(fd);
@@ -336,17 +345,23 @@ int perf_files_open(struct perf_files *files, uint64_t id)
 {
 	uint32_t index;
 	char path[32];
-	int fd = -ENOENT;
+	int held = -ENOENT, fd;
 
 	pthread_mutex_lock(&files->mutex);
 	index = index_of_id(files, id);
 	if (index != PERF_FILE_NONE && files->list[index]->fd >= 0) {
-		/* A file of its own, as the position is the reader's. */
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", files->list[index]->fd);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		fd = fd < 0 ? -errno : fd;
+		held = fcntl(files->list[index]->fd, F_DUPFD_CLOEXEC, 0);
+		held = held < 0 ? -errno : held;
 	}
 	pthread_mutex_unlock(&files->mutex);
+	if (held < 0)
+		return held;
+	/* A file of its own, as the position is the reader's. Its file system may hang: unlocked.
+	 */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", held);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = fd < 0 ? -errno : fd;
+	close(held);
 	return fd;
 }
 
@@ -354,6 +369,7 @@ int perf_files_release(struct perf_files *files, uint64_t id)
 {
 	struct perf_file *file;
 	uint32_t index;
+	int fd = -1;
 
 	pthread_mutex_lock(&files->mutex);
 	index = index_of_id(files, id);
@@ -362,10 +378,12 @@ int perf_files_release(struct perf_files *files, uint64_t id)
 		hash_remove(&files->by_id, file_id_hash(id), index);
 		file->id = 0;
 		files->held -= file->fd >= 0;
-		if (file->fd >= 0)
-			close(file->fd);
+		fd = file->fd;
 		file->fd = -1;
 	}
 	pthread_mutex_unlock(&files->mutex);
+	/* Its file system may hang. */
+	if (fd >= 0)
+		close(fd);
 	return index == PERF_FILE_NONE ? -ENOENT : 0;
 }

@@ -245,7 +245,12 @@ static int insert_range(struct perf_spaces *spaces, struct perf_ranges *ranges,
 	if (array_reserve(&ranges->items, &ranges->capacity, ranges->count, 2,
 			  sizeof(*ranges->items)))
 		return -ENOMEM;
-	cut_range(ranges, range->start, range->end);
+	/* Mappings that are read, or copied for a child, come in order. */
+	at = ranges->count;
+	if (at && ranges->items[at - 1].end > range->start) {
+		cut_range(ranges, range->start, range->end);
+		at = 0;
+	}
 	if (ranges->count >= STACKBEAT_MAPPINGS_MAX) {
 		spaces->counts.dropped++;
 		return 0;

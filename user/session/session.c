@@ -20,25 +20,27 @@
 #define PERF_COPY_BYTES_PER_SECOND (UINT64_C(8) << 20) /* of a CPU */
 #define PERF_RING_MAX (8u << 20) /* bytes, unless more are asked for */
 
-/* The device; loads the module if it is not there. */
-static int open_device(struct session *session, struct error *error)
+/*
+ * *is_absent: there is no module for this kernel, or not for this user. An error of a module that
+ * is there has a remedy of its own.
+ */
+static int open_device(struct session *session, bool *is_absent, struct error *error)
 {
 	int err = device_open(&session->device, error);
 
+	*is_absent = err == -EACCES || err == -EPERM;
 	if (err != -ENOENT)
 		return err;
 	err = module_load(NULL, session->loaded, error);
+	*is_absent = err && err != -ENOMEM;
 	return err ? err : device_open(&session->device, error);
 }
 
-/* *is_absent: there is no module, or not for this user; other errors have remedies of their own. */
 static int open_module(struct session *session, bool *is_absent, struct error *error)
 {
 	struct netlink_session *got;
-	int err = open_device(session, error);
+	int err = open_device(session, is_absent, error);
 
-	*is_absent = err && !session->loaded[0] && err != -ENOMEM && err != -EPROTO &&
-		     err != -EBUSY && err != -EUSERS && err != -EMFILE && err != -ENFILE;
 	if (!err)
 		err = netlink_open(&session->control, error);
 	if (err)
