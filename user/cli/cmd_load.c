@@ -15,7 +15,7 @@ static const char usage[] =
 	"\n"
 	"  kernel_stack_check=N\n"
 	"                  one in N kernel stacks that are found by learnt rules is\n"
-	"                  compared with the stack of the kernel's unwinder; 0: all kernel\n"
+	"                  compared with the stack of the kernel's unwinder; 0: kernel\n"
 	"                  stacks are found by the unwinder (default: 1000)\n"
 	"  rate_max=HZ     maximum rate of a session, 1 to 20000 (default: 20000)\n"
 	"  unwind_memory=MIB\n"

@@ -188,6 +188,9 @@ static int print_report(const struct report_arguments *arguments, struct error *
 		return err;
 	options.base = base;
 	describe_output(&options);
+	/* A row of several keys is no name of a function, which could be shortened. */
+	if (arguments->view.sort)
+		options.columns = 0;
 	pager_start(&pager);
 	if (!is_text(arguments))
 		err = print_stacks(arguments, profile, error);

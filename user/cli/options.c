@@ -669,6 +669,9 @@ static int option_error(int result, char *const *argv, const struct cli_option *
 
 	if (result == ':')
 		return error_set(error, EINVAL, "%s: its value is missing", word);
+	/* In a word of several letters, getopt_long() has not gone on to the next word. */
+	if (hint && optopt && optopt < OPTION_LONG_ONLY)
+		return error_set(error, EINVAL, "unknown option '-%c': %s", optopt, hint);
 	if (hint)
 		return error_set(error, EINVAL, "unknown option '%s': %s", word, hint);
 	if (!optopt)

@@ -43,10 +43,19 @@ bool terminal_has_utf8(void)
 	return has;
 }
 
+/* With the rights of root by sudo, a pager of the user's choice, or a shell from it, is too much.
+ */
+static bool has_rights_of_others(void)
+{
+	return getenv("SUDO_UID") || getuid() != geteuid();
+}
+
 static const char *pager_command(void)
 {
 	const char *command = getenv("STACKBEAT_PAGER");
 
+	if (has_rights_of_others())
+		return "less";
 	if (!command)
 		command = getenv("PAGER");
 	return command ? command : "less";
@@ -66,13 +75,19 @@ void pager_start(struct pager *pager)
 		dup2(ends[0], STDIN_FILENO);
 		/* As in git: quit if it fits the screen, show colours, leave the text there. */
 		setenv("LESS", "FRX", false);
+		if (has_rights_of_others())
+			setenv("LESSSECURE", "1", true);
 		/* Without the pager, the text is shown nevertheless. */
-		if (execlp("sh", "sh", "-c", "$0 || exec cat", command, NULL))
+		if (execlp("sh", "sh", "-c", "trap : INT QUIT; eval \"$0\" || exec cat", command,
+			   NULL))
 			_exit(EXIT_FAILURE);
 	}
 	close(ends[0]);
 	if (pager->pid > 0) {
 		signal(SIGPIPE, SIG_IGN);
+		/* They are the pager's, which the shell would not wait for. */
+		signal(SIGINT, SIG_IGN);
+		signal(SIGQUIT, SIG_IGN);
 		dup2(ends[1], STDOUT_FILENO);
 	} else {
 		pager->pid = 0;

@@ -45,7 +45,7 @@ struct maker {
 	struct known_frame *known;
 	uint32_t *items; /* of one stack, or of one label set */
 	size_t item_count, item_capacity;
-	bool has_frame_key, has_label_key;
+	bool has_frame_key, has_label_key, has_service_key;
 };
 
 static bool text_matches(const regex_t *regex, const char *text)
@@ -250,9 +250,15 @@ static uint32_t find_frame(struct maker *maker, size_t sample, uint32_t number, 
 	const struct profile_location *location = &maker->from->locations.items[number];
 	const uint32_t set =
 		maker->has_label_key ? maker->from->samples.items[sample].label_set : 0;
-	const size_t slot = (number * (size_t)31 + set * (size_t)2654435761u + line) % KNOWN_FRAMES;
-	struct known_frame *known = &maker->known[slot];
+	struct known_frame *known;
+	size_t slot;
 
+	/* Services of kernel threads are known by the stack. */
+	if (maker->has_service_key)
+		return name_frame(maker, sample, location,
+				  line ? &profile_lines(maker->from, location)[line - 1] : NULL);
+	slot = (number * (size_t)31 + set * (size_t)2654435761u + line) % KNOWN_FRAMES;
+	known = &maker->known[slot];
 	if (!known->named || known->location != number || known->line != line ||
 	    known->label_set != set)
 		*known = (struct known_frame){
@@ -314,7 +320,10 @@ static int make_stack(struct maker *maker, size_t sample)
 	}
 	if (view->key_count && !maker->has_frame_key && !err)
 		err = add_item(maker, name_frame(maker, sample, NULL, NULL));
-	return err ?: focused && maker->item_count;
+	/* A sample without any frame from the start stays: the total is the same. */
+	return err
+		       ?: focused && (maker->item_count ||
+				      (!maker->from->stacks.items[stack].count && !view->show));
 }
 
 static int add_shown_sample(struct maker *maker, size_t number)
@@ -351,6 +360,7 @@ static int make_view(struct maker *maker)
 	for (size_t i = 0; i < maker->view->key_count; i++) {
 		maker->has_frame_key |= is_frame_key(maker->view->keys[i]);
 		maker->has_label_key |= !is_frame_key(maker->view->keys[i]);
+		maker->has_service_key |= !strcmp(maker->view->keys[i], "service");
 	}
 	if (!err) {
 		profile_translate_head(&maker->translation);
