@@ -378,7 +378,8 @@ enum stackbeat_unwind_stop {
 	/*
 	 * The depth limit was reached; there are more frames. User part: or the limit of work. A stack
 	 * that unwind tables find has at most 1,100 frames, less four for each frame whose rule, or
-	 * whose mapping, is not in the caches of the CPU
+	 * whose mapping, is not in the caches of the CPU, and for each call between code with and code
+	 * without a table
 	 */
 	STACKBEAT_STOP_MAX_DEPTH = 1,
 	STACKBEAT_STOP_FAULT = 2, /* memory could not be read */
