@@ -37,8 +37,8 @@ static size_t copy_counters(const char *list, size_t length, char *to)
 		if (is_zero(list + at, item))
 			continue;
 		if (used) {
-			memcpy(to + used, ", ", 2);
-			used += 2;
+			to[used++] = ',';
+			to[used++] = ' ';
 		}
 		memcpy(to + used, list + at, item);
 		used += item;

@@ -210,7 +210,7 @@ static int print_functions(const struct report *report, const struct calltree_fu
 		print_percent(report, cum_value(&functions[i]));
 		fprintf(report->out, "  ");
 		err = print_name(report, report->tree->names[functions[i].name],
-				 (size_t)width * 2 + PERCENT_WIDTH * 3 + 3);
+				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 3 + 3);
 	}
 	return err;
 }
@@ -315,7 +315,8 @@ static int print_node(const struct report *report, const struct branches *branch
 	fprintf(report->out, "  ");
 	print_branches(report, branches, node);
 	return print_name(report, report->tree->names[at->name],
-			  (size_t)width * 2 + PERCENT_WIDTH * (report->options->base ? 2 : 1) + 4 +
+			  (size_t)width * 2 +
+				  (size_t)PERCENT_WIDTH * (report->options->base ? 2 : 1) + 4 +
 				  branches->count * BRANCH_WIDTH);
 }
 

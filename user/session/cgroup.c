@@ -46,9 +46,9 @@ static int find_directory(const char *path, char directory[2 * PATH_MAX], struct
 		return error_set(error, ENOTSUP,
 				 "-G %s: control groups of version 2 are not mounted", path);
 	if (mount_is_below(path, mount))
-		snprintf(directory, 2 * PATH_MAX, "%s", path);
+		snprintf(directory, (size_t)2 * PATH_MAX, "%s", path);
 	else
-		snprintf(directory, 2 * PATH_MAX, "%s/%s", mount, path);
+		snprintf(directory, (size_t)2 * PATH_MAX, "%s/%s", mount, path);
 	if (stat(directory, &status) || !S_ISDIR(status.st_mode))
 		return error_set(error, ENOENT, "-G %s: there is no such control group below %s",
 				 path, mount);

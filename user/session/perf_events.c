@@ -109,13 +109,13 @@ static int open_event(const struct perf_events *events, bool fires, int pid, uin
 static int read_paranoid(void)
 {
 	FILE *file = fopen(PARANOID, "re");
-	int level = -1;
+	char text[16] = "-1";
 
-	if (file && fscanf(file, "%d", &level) != 1)
-		level = -1;
+	if (file && !fgets(text, sizeof(text), file))
+		strcpy(text, "-1");
 	if (file)
 		fclose(file);
-	return level;
+	return (int)strtol(text, NULL, 10);
 }
 
 static int open_error(const struct perf_events *events, int err, struct error *error)

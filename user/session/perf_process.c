@@ -37,6 +37,7 @@ static bool parse_proc_stat(char *text, struct perf_process_status *status)
 	char *open = strchr(text, '('), *close = strrchr(text, ')');
 
 	if (!open || !close || close < open ||
+	    /* Numbers of the kernel. NOLINTNEXTLINE(cert-err34-c) */
 	    sscanf(close + 1,
 		   " %*c %" SCNu32 " %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d"
 		   " %*d %*d %*d %*d %llu",
@@ -114,6 +115,7 @@ static bool parse_maps_line(char *line, struct perf_mapping *mapping)
 	int path = 0;
 
 	*mapping = (struct perf_mapping){.path = "//anon"};
+	/* Numbers of the kernel. NOLINTNEXTLINE(cert-err34-c) */
 	if (sscanf(line,
 		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 " %n",
 		   &mapping->start, &mapping->end, protection, &mapping->offset,

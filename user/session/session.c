@@ -187,14 +187,14 @@ static long read_sysctl(const char *name, long missing)
 {
 	char path[64];
 	FILE *file;
+	char text[32];
 	long value;
 
 	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
 	file = fopen(path, "re");
 	if (!file)
 		return missing;
-	if (fscanf(file, "%ld", &value) != 1)
-		value = missing;
+	value = fgets(text, sizeof(text), file) ? strtol(text, NULL, 10) : missing;
 	fclose(file);
 	return value;
 }

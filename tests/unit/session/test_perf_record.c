@@ -56,7 +56,9 @@ static void put_sample_id(void)
 
 static void set_size(size_t bytes)
 {
-	((struct perf_event_header *)words)->size = (uint16_t)bytes;
+	const uint16_t size = (uint16_t)bytes;
+
+	memcpy((char *)words + offsetof(struct perf_event_header, size), &size, sizeof(size));
 }
 
 /* Decodes a copy of exactly these bytes, so that a read beyond them is found. */
