@@ -139,6 +139,7 @@ habits_have_an_answer() {
 	accepts record -e cpu-clock:k
 	refuses "-e: 'cycles' is not sampled" record -e cycles
 	refuses "-e: 'cpu-clock:x' is not sampled" record -e cpu-clock:x
+	refuses "--user and --kernel can't be combined" record --user -e cpu-clock:k
 	accepts record --call-graph fp
 	accepts record --call-graph dwarf
 	accepts record --call-graph dwarf,16384
@@ -304,7 +305,7 @@ no_command_shows_the_usage() {
 
 help_of_a_command_opens_its_page() {
 	local command status=0
-	printf '#!/bin/sh\necho "$@"\nexit 16\n' >"$scratch/man"
+	printf '#!/bin/sh\n[ "$1" != -w ] || exit 0\necho "$@"\nexit 16\n' >"$scratch/man"
 	chmod +x "$scratch/man"
 	for command in $(subcommands); do
 		[[ $(PATH="$scratch:$PATH" "$stackbeat" help "$command") == "stackbeat-$command" ]] ||
@@ -312,6 +313,8 @@ help_of_a_command_opens_its_page() {
 	done
 	PATH="$scratch:$PATH" "$stackbeat" help record >/dev/null || status=$?
 	((status == 16)) || fail "exit status $status, not man's"
+	printf '#!/bin/sh\necho "No manual entry for $2" >&2\nexit 16\n' >"$scratch/man"
+	cmp <(PATH="$scratch:$PATH" "$stackbeat" help record 2>&1) <("$stackbeat" record --help) || fail "without the page"
 	rm "$scratch/man"
 	refuses "there is no command 'no-such'" help no-such
 	refuses "there is no command '-x'" help -x

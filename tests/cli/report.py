@@ -112,7 +112,10 @@ def samples_are_chosen_as_in_pprof():
 
 def rows_are_those_of_keys():
     check(rows("--sort", "comm") == {"app": ("60ms", "60ms")}, rows("--sort", "comm"))
-    check(rows("--sort", "pid,none") == {"4711             -": ("60ms", "60ms")}, rows("--sort", "pid,none"))
+    check(rows("--sort", "pid,comm") == {"4711             app": ("60ms", "60ms")}, rows("--sort", "pid,comm"))
+    check(rows("--sort", "symbol") == rows(), rows("--sort", "symbol"))
+    refused = subprocess.run([STACKBEAT, "report", "--sort", "pid,none"], stderr=subprocess.PIPE)
+    check((refused.returncode, refused.stderr) == (1, b"stackbeat report: --sort: no sample has the label 'none'\n"), refused)
     found = rows("--sort", "comm,sym")
     check(found == {"app              " + name: value for name, value in rows().items()}, found)
     check(rows("--sort", "dso") == {"-": ("60ms", "60ms")}, rows("--sort", "dso"))

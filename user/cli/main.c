@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,10 +134,13 @@ static int run_command(int argc, char **argv)
 	return unknown_command(argv[0]);
 }
 
-/* Becomes man(1) with the page of a command, as in git; without man(1), its --help. */
+/* Becomes man(1) with the page of a command, as in git; without man(1) or the page, its --help. */
 static int open_page(char *name)
 {
-	char page[64];
+	static char script[] = "man -w \"$0\" >/dev/null 2>&1 || exec \"$1\" \"$2\" --help\n"
+			       "exec man \"$0\"";
+	char page[64], own[PATH_MAX];
+	ssize_t length;
 	size_t i = 0;
 
 	while (i < COMMANDS && strcmp(name, commands[i].name))
@@ -144,7 +148,11 @@ static int open_page(char *name)
 	if (i == COMMANDS)
 		return unknown_command(name);
 	snprintf(page, sizeof(page), "stackbeat-%s", name);
-	execlp("man", "man", page, (char *)NULL);
+	length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	if (length > 0) {
+		own[length] = '\0';
+		execlp("sh", "sh", "-c", script, page, own, name, (char *)NULL);
+	}
 	return run_command(2, (char *[]){name, "--help", NULL});
 }
 

@@ -378,6 +378,15 @@ static int parse_unwind(const char *text, enum unwind_method *method, struct err
 	return error_set(error, EINVAL, "--unwind: '%s' is not auto, tables or fp", text);
 }
 
+static int choose_part(uint32_t part, uint32_t *parts, struct error *error)
+{
+	if (*parts != STACKBEAT_PARTS_ALL)
+		return error_set(error, EINVAL,
+				 "--user and --kernel can't be combined or repeated");
+	*parts = part;
+	return 0;
+}
+
 /* As `perf record -e`: the clocks are the only events, and a modifier selects a part of stacks. */
 static int parse_event(const char *text, uint32_t *parts, struct error *error)
 {
@@ -392,8 +401,8 @@ static int parse_event(const char *text, uint32_t *parts, struct error *error)
 			return 0;
 		if (strcmp(modifier, ":u") && strcmp(modifier, ":k"))
 			break;
-		*parts = modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
-		return 0;
+		return choose_part(modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL,
+				   parts, error);
 	}
 	return error_set(error, EINVAL,
 			 "-e: '%s' is not sampled: samples are of CPU time, as by cpu-clock; for "
@@ -571,12 +580,8 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		return 0;
 	case OPTION_USER:
 	case OPTION_KERNEL:
-		if (options->session.parts != STACKBEAT_PARTS_ALL)
-			return error_set(error, EINVAL,
-					 "--user and --kernel can't be combined or repeated");
-		options->session.parts =
-			id == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
-		return 0;
+		return choose_part(id == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL,
+				   &options->session.parts, error);
 	case OPTION_MAX_DEPTH:
 		return parse_number(value, "--max-depth", 1, STACKBEAT_USER_FRAMES_MAX,
 				    &options->session.max_depth, error);
@@ -782,8 +787,22 @@ static int split_keys(const struct view_options *options, char *words, struct pr
 	return 0;
 }
 
-/* Replaces a profile by what the options show of it. Returns 0 or -ENOMEM. */
-static int choose_view(const struct view_options *options, struct profile **profile)
+/* A key that is of no frame, and of no sample either, is a typing error. */
+static int check_keys(const struct profile_view *view, const struct profile *profile,
+		      struct error *error)
+{
+	for (size_t i = 0; i < view->key_count; i++) {
+		if (!profile_view_knows_key(view->keys[i]) && profile->samples.count &&
+		    !calltree_has_label(profile, view->keys[i]))
+			return error_set(error, EINVAL, "--sort: no sample has the label '%s'",
+					 view->keys[i]);
+	}
+	return 0;
+}
+
+/* Replaces a profile by what the options show of it. Returns 0 or a negative errno value. */
+static int choose_view(const struct view_options *options, struct profile **profile,
+		       struct error *error)
 {
 	regex_t regexes[VIEW_PATTERNS];
 	const regex_t *compiled[VIEW_PATTERNS] = {NULL};
@@ -806,8 +825,12 @@ static int choose_view(const struct view_options *options, struct profile **prof
 	view.show = compiled[VIEW_SHOW];
 	if (!err && words)
 		split_keys(options, words, &view, NULL);
-	if (!err && !profile_view_is_whole(&view))
-		err = profile_view_make(*profile, &view, &shown);
+	if (err)
+		error_errno(error, ENOMEM, "can't choose samples");
+	else
+		err = check_keys(&view, *profile, error);
+	if (!err && !profile_view_is_whole(&view) && profile_view_make(*profile, &view, &shown))
+		err = error_errno(error, ENOMEM, "can't choose samples");
 	if (shown) {
 		profile_free(*profile);
 		*profile = shown;
@@ -950,14 +973,14 @@ static int read_view(const struct view_options *view, char *const *files, int co
 		return err;
 	}
 	if (view->hides_go_runtime && go_runtime_hide(*profile))
-		err = -ENOMEM;
+		err = error_errno(error, ENOMEM, "%s", file);
 	if (!err)
-		err = choose_view(view, profile);
+		err = choose_view(view, profile, error);
 	if (!err)
 		return 0;
 	profile_free(*profile);
 	*profile = NULL;
-	return error_errno(error, ENOMEM, "%s", file);
+	return err;
 }
 
 int view_read(const struct view_options *view, struct profile **profile, struct profile **base,

@@ -165,9 +165,24 @@ static int make_place(struct maker *maker, uint32_t number, struct place *place)
 	return into->error;
 }
 
+static bool is_sym_key(const char *key)
+{
+	return !strcmp(key, "sym") || !strcmp(key, "symbol");
+}
+
+static bool is_line_key(const char *key)
+{
+	return !strcmp(key, "line") || !strcmp(key, "srcline");
+}
+
 static bool is_frame_key(const char *key)
 {
-	return !strcmp(key, "dso") || !strcmp(key, "sym") || !strcmp(key, "line");
+	return !strcmp(key, "dso") || is_sym_key(key) || is_line_key(key);
+}
+
+bool profile_view_knows_key(const char *key)
+{
+	return is_frame_key(key) || !strcmp(key, "service");
 }
 
 /* Writes the value of a label of a sample, or of its service. */
@@ -204,9 +219,10 @@ static int format_frame(const struct profile *profile, const struct profile_loca
 		snprintf(text, size, "%s", *file ? file : "-");
 		return 0;
 	}
-	if (!strcmp(key, "line") && line)
+	if (is_line_key(key) && line)
 		format_line(profile, line, text, size);
-	else if (!strcmp(key, "sym"))
+	/* Without its line, a function is still known by its name, as in perf. */
+	if (!*text)
 		snprintf(text, size, "%s", name);
 	if (*text)
 		return 0;

@@ -25,12 +25,15 @@ struct profile_view {
 	const regex_t *show; /* only these frames */
 	bool lines; /* names with source file and line */
 	/*
-	 * What names are made of: "comm", "dso", "sym", "line", "service" or the key of a label. If
-	 * none is of frames, samples have one frame.
+	 * What names are made of: "comm", "dso", "sym" (or "symbol"), "line" (or "srcline"),
+	 * "service" or the key of a label. If none is of frames, samples have one frame.
 	 */
 	const char *keys[SORT_KEYS_MAX];
 	size_t key_count;
 };
+
+/* Returns whether a key of a view is no label: a part of frames, or the service. */
+bool profile_view_knows_key(const char *key);
 
 /* Returns whether a view shows the profile as it is. */
 bool profile_view_is_whole(const struct profile_view *view);

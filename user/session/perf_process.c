@@ -6,11 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
@@ -52,20 +51,24 @@ static bool parse_proc_stat(char *text, struct perf_process_status *status)
 
 static void read_ns_pid(uint32_t pid, struct perf_process_status *status)
 {
-	char path[64], text[4096], *line;
+	char path[64], *line = NULL;
+	size_t size = 0;
+	FILE *file;
 
 	status->ns_pid = pid;
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", pid);
-	if (!read_proc_file(path, text, sizeof(text)))
-		return;
-	line = strstr(text, "\nNSpid:");
-	if (!line)
-		return;
-	line += strlen("\nNSpid:");
-	line[strcspn(line, "\n")] = '\0';
-	/* The last one is of the innermost namespace. */
-	status->ns_pid =
-		(uint32_t)strtoul(strrchr(line, '\t') ? strrchr(line, '\t') : line, NULL, 10);
+	file = fopen(path, "re");
+	/* It is behind the groups, of which there may be thousands. */
+	while (file && getline(&line, &size, file) > 0) {
+		if (strncmp(line, "NSpid:", strlen("NSpid:")))
+			continue;
+		/* The last one is of the innermost namespace. */
+		status->ns_pid = (uint32_t)strtoul(strrchr(line, '\t'), NULL, 10);
+		break;
+	}
+	free(line);
+	if (file)
+		fclose(file);
 }
 
 static void read_cgroup(uint32_t pid, struct perf_process_status *status)
@@ -131,22 +134,23 @@ static bool parse_maps_line(char *line, struct perf_mapping *mapping)
 int perf_process_mappings(uint32_t pid, perf_process_mapping_fn *fn, void *arg)
 {
 	struct perf_mapping mapping;
-	struct stat program = {0};
-	char path[64], *line = NULL;
+	char path[64], program[PATH_MAX], *line = NULL;
 	size_t size = 0;
+	ssize_t length;
 	int err = 0;
 	FILE *maps;
 
+	/* The path, as in the maps: the file's own file system may hang. */
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/exe", pid);
-	if (stat(path, &program))
-		program.st_ino = 0;
+	length = readlink(path, program, sizeof(program) - 1);
+	program[length > 0 ? length : 0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
 		return -ENOENT;
 	while (!err && getline(&line, &size, maps) > 0) {
 		if (parse_maps_line(line, &mapping))
-			err = fn(&mapping, mapping.inode && mapping.inode == program.st_ino, arg);
+			err = fn(&mapping, mapping.inode && !strcmp(mapping.path, program), arg);
 	}
 	free(line);
 	fclose(maps);

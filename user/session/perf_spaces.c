@@ -39,7 +39,8 @@ struct perf_process {
 	char *cgroup; /* owned; NULL: none */
 	struct perf_ranges ranges;
 	bool is_stale; /* records were lost: `ranges` are to be read again */
-	bool has_ended;
+	bool has_ended; /* its first thread; others may live */
+	bool may_have_ended; /* records were lost, perhaps of its end */
 	bool awaits_main; /* after exec: the first file that is mapped is the program */
 };
 
@@ -240,13 +241,12 @@ static void cut_range(struct perf_ranges *ranges, uint64_t start, uint64_t end)
 static int insert_range(struct perf_spaces *spaces, struct perf_ranges *ranges,
 			const struct perf_range *range)
 {
-	size_t at = 0;
+	size_t at = ranges->count;
 
 	if (array_reserve(&ranges->items, &ranges->capacity, ranges->count, 2,
 			  sizeof(*ranges->items)))
 		return -ENOMEM;
 	/* Mappings that are read, or copied for a child, come in order. */
-	at = ranges->count;
 	if (at && ranges->items[at - 1].end > range->start) {
 		cut_range(ranges, range->start, range->end);
 		at = 0;
@@ -463,8 +463,10 @@ void perf_spaces_exit(struct perf_spaces *spaces, uint32_t pid, uint32_t tid)
 
 void perf_spaces_lost(struct perf_spaces *spaces)
 {
-	for (size_t i = 0; i < spaces->process_count; i++)
+	for (size_t i = 0; i < spaces->process_count; i++) {
 		spaces->processes[i]->is_stale = true;
+		spaces->processes[i]->may_have_ended = true;
+	}
 }
 
 void perf_spaces_thread_comm(struct perf_spaces *spaces, uint32_t pid, uint32_t tid,
@@ -562,10 +564,11 @@ void perf_spaces_sweep(struct perf_spaces *spaces)
 	char path[32];
 
 	for (size_t i = spaces->process_count; i > 0; i--) {
-		const struct perf_process *process = spaces->processes[i - 1];
+		struct perf_process *process = spaces->processes[i - 1];
 
-		if (!process->has_ended)
+		if (!process->has_ended && !process->may_have_ended)
 			continue;
+		process->may_have_ended = false;
 		snprintf(path, sizeof(path), "/proc/%u", process->pid);
 		if (!access(path, F_OK))
 			continue;

@@ -311,6 +311,8 @@ static int configure_perf(struct session *session, const struct session_config *
 	if (err)
 		return err;
 	session->restricted = perf_events_exclude_kernel(perf_device_events(session->device));
+	if (session->restricted)
+		session->parts &= ~STACKBEAT_PART_KERNEL;
 	session->stack_copy = perf_events_stack_copy(perf_device_events(session->device));
 	session->unwind_tables = session->stack_copy;
 	describe_perf(session);
