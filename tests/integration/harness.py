@@ -15,10 +15,12 @@ import json
 import math
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -254,16 +256,30 @@ def wait_until(condition, what):
 
 
 @contextlib.contextmanager
-def steady_clock():
-    """While all CPUs wait for a file of the host, a clock that counts instructions jumps from timer to timer: over the time after
-    which reading a file has hung, too, and the names of that file are missing. An idle process keeps the CPU from waiting."""
-    if not polls_least:
+def steady_clock(process):
+    """Until `process` has ended. While all CPUs wait for a file of the host, a clock that counts instructions jumps from timer to
+    timer: without the timers of a session, over the time after which reading a file has hung, so that its names are missing. From the
+    end of the session on, an idle process keeps the CPU from waiting."""
+    if not polls_least or not os.path.exists("/dev/stackbeat"):
         yield
         return
-    process = start("chrt", "--idle", "0", "sh", "-c", "while :; do :; done")
-    yield
-    process.kill()
-    process.wait()
+    watch, ended = stackbeat.watch_closing("/dev/stackbeat"), os.pidfd_open(process.pid)
+    busy = []
+
+    def keep_busy():
+        if ended not in select.select([watch, ended], [], [])[0]:
+            busy.append(start("chrt", "--idle", "0", "sh", "-c", "while :; do :; done"))
+    thread = threading.Thread(target=keep_busy)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        os.close(watch)
+        os.close(ended)
+        for spinner in busy:
+            spinner.kill()
+            spinner.wait()
 
 
 # --- the module and the command ----------------------------------------------
@@ -353,7 +369,7 @@ class Recording:
 
     def end(self, status=0):
         """Waits until record exits, and returns its standard error."""
-        with steady_clock():
+        with steady_clock(self.process):
             self.out, self.err = finish(self.process, status)
         return self.err
 

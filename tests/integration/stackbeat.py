@@ -25,12 +25,22 @@ libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_i
                       ctypes.c_int, ctypes.c_int64)
 libc.mremap.restype = ctypes.c_void_p
 libc.mremap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
+libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
 libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC = 0, 1, 2, 4
 MAP_SHARED, MAP_PRIVATE = 1, 2
 MREMAP_MAYMOVE = 1
+
+
+def watch_closing(path):
+    """A descriptor that is readable once any file of this path was closed for the last time (inotify(7))."""
+    closed = 0x8 | 0x10  # IN_CLOSE_WRITE, IN_CLOSE_NOWRITE
+    watch = libc.inotify_init1(os.O_CLOEXEC)
+    if watch < 0 or libc.inotify_add_watch(watch, os.fsencode(path), closed) < 0:
+        raise OSError(ctypes.get_errno(), f"inotify: {path}")
+    return watch
 
 
 def _read_header():

@@ -3,7 +3,7 @@
 
 import re
 
-from harness import check, check_equal, exact_test, load, Recording, run, samples_of, start, temporary_directory, test
+from harness import check, check_equal, exact_test, load, Recording, run, samples_of, temporary_directory, test
 from test_table_cache import await_lines, settle
 
 FUNCTIONS = 2000
@@ -59,8 +59,6 @@ def check_names(actual, expected):
 @exact_test
 def second_recording_reads_few_symbols():
     load()
-    # While all CPUs wait for a file of the host, this guest's clock would jump by the limits of the workers that read it.
-    start("chrt", "--idle", "0", "sh", "-c", "while :; do :; done")
     directory = temporary_directory() / "cache"
     path = program("alpha")
     settle(path)
