@@ -73,7 +73,8 @@
  * interrupts, parking the timers of an idle CPU, and reading the mappings of
  * processes that were first sampled on this CPU. If the overhead exceeds
  * the budget of a session, and this session's share is not below the average, its
- * rate on that CPU is halved (throttled), again and again, and is doubled again once
+ * rate on that CPU is halved (throttled), again and again, or at once as often as the
+ * time in which the budget was spent requires, and is doubled again once
  * the session spends less than a quarter of its share of the budget. Weights follow
  * the rate. Changing other settings, stopping and starting do not undo throttling.
  * Mapping events, and reading mappings again, may each take half of the budget of
@@ -876,6 +877,12 @@ enum stackbeat_stat {
 	 * run the probe of new mappings. In totals only
 	 */
 	STACKBEAT_S_MMAP_EVENTS_OFF,
+	/*
+	 * Ticks that took longer than the maximum that the budget counts (0.5 ms, and 1 us for each frame of
+	 * STACKBEAT_A_MAX_DEPTH), in totals and of each CPU: a host, or an interrupt that can't be masked, took the
+	 * CPU during the tick. The tick after it comes later by the time that it took.
+	 */
+	STACKBEAT_S_LONG_TICKS,
 	STACKBEAT_S_COUNT
 };
 

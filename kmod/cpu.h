@@ -25,6 +25,7 @@ struct sb_cpu {
 	/* The budget's account, in cycles of the time-stamp counter. */
 	u64 overhead;		/* of all samplers, including stopped ones */
 	u64 stopped_overhead;	/* of stopped samplers, each in its last window */
+	u64 charged;		/* of it, work outside of ticks that was charged to samplers */
 	u64 parking;		/* of parking, in this window */
 	u64 window_end;		/* ns, end of the window for new samplers */
 	u64 window_overhead;	/* overhead at its start */
@@ -50,6 +51,12 @@ static inline void sb_cpu_open_window(struct sb_cpu *here, u64 now)
 	here->window_overhead = here->overhead;
 	here->window_stopped = here->stopped_overhead;
 	here->parking = 0;
+}
+
+/* The overhead of ticks alone. */
+static inline u64 sb_cpu_ticks(const struct sb_cpu *here)
+{
+	return here->overhead - here->charged;
 }
 
 /* Returns a floor that is `ns` old: it is halved in each window. */

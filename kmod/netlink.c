@@ -465,6 +465,7 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(sampler->idle);
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(sampler->filtered);
 	stats->count[STACKBEAT_S_MISSED_TICKS] += READ_ONCE(sampler->missed_sum);
+	stats->count[STACKBEAT_S_LONG_TICKS] += READ_ONCE(sampler->long_ticks);
 	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_overhead(sampler);
 	stats->count[STACKBEAT_S_STACK_COPIES] += READ_ONCE(sampler->stack_copies);
 	stats->count[STACKBEAT_S_STACK_COPIES_LOST] += READ_ONCE(sampler->stack_copies_lost);
@@ -533,7 +534,8 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
 		    sb_put_stats(skb, &stats, STACKBEAT_S_TICKS, STACKBEAT_S_ADDRESS_SPACES) ||
 		    sb_put_stats(skb, &stats, STACKBEAT_S_STACK_COPIES,
-				 STACKBEAT_S_ADDRESS_SPACES_ROOM))
+				 STACKBEAT_S_ADDRESS_SPACES_ROOM) ||
+		    sb_put_stats(skb, &stats, STACKBEAT_S_LONG_TICKS, STACKBEAT_S_COUNT))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}

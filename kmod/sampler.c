@@ -58,6 +58,9 @@ static struct workqueue_struct *sb_sampler_workqueue;
 static u64 sb_sync_cycles __ro_after_init;
 static u64 sb_pair_cycles __ro_after_init;
 
+/* Cycles of STACKBEAT_BUDGET_WINDOW_NS. */
+static u64 sb_window_cycles __ro_after_init;
+
 /* Cycles of a timer interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
 
@@ -189,7 +192,22 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 	sampler->window_overhead = sampler->overhead;
 	sampler->window_here = here->overhead;
 	sampler->window_stopped = here->stopped_overhead;
+	sampler->window_ticks = sb_cpu_ticks(here);
 	sampler->limit = here->overhead + READ_ONCE(sampler->session->budget);
+}
+
+/*
+ * What all ticks of the CPU will take of a window at the rate at which they took its budget, before
+ * its end: several samplers would otherwise take a budget each for each halving of a rate. The first
+ * sixteenth of a window is too short to measure a rate.
+ */
+static u64 sb_sampler_expect(const struct sb_sampler *sampler, u64 now)
+{
+	u64 ticks = sb_cpu_ticks(sampler->here) - sampler->window_ticks;
+	u64 elapsed = STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
+
+	elapsed = max_t(u64, elapsed, STACKBEAT_BUDGET_WINDOW_NS / 16);
+	return div64_u64(ticks << 10, div64_u64(elapsed << 10, STACKBEAT_BUDGET_WINDOW_NS));
 }
 
 /*
@@ -205,12 +223,14 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	u64 budget = READ_ONCE(sampler->session->budget);
 	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 	bool over = now >= sampler->window_end;
-	u64 period, age, own, all, stopped = 0;
+	u64 period, age, own, all, stopped = 0, expected = 0;
+	u32 shift = sampler->shift;
 
 	/* At a low rate the window is longer. */
 	if (over)
 		budget *= 1 + div_u64(now - sampler->window_end, STACKBEAT_BUDGET_WINDOW_NS);
 	here->overhead += charged;
+	here->charged += charged;
 	own = sampler->overhead + charged - sampler->window_overhead;
 	all = here->overhead - sampler->window_here;
 	/* Include stopped samplers: a series of sessions must not evade the budget. */
@@ -219,13 +239,17 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	if (all > budget && own * here->running + stopped >= all) {
 		period = sb_sampler_period(sampler);
 		if (period <= NSEC_PER_SEC / 2) {
-			sampler->throttled++;
+			if (!over)
+				expected = sb_sampler_expect(sampler, now);
 			/* Repeatedly: reading mappings may take many times the budget. */
-			while (all > 4 * budget && period <= NSEC_PER_SEC / 4) {
+			while ((all > 4 * budget || expected > 2 * budget) &&
+			       period <= NSEC_PER_SEC / 4) {
 				all /= 2;
+				expected /= 2;
 				period *= 2;
 			}
 			sb_sampler_set_floor(sampler, 2 * period);
+			sampler->throttled += sampler->shift - shift;
 		}
 	} else if (!over) {
 		/* Other samplers have used the budget. */
@@ -250,6 +274,19 @@ static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 
 	sampler->window_overhead += overhead - max;
 	return max;
+}
+
+/*
+ * As sb_sampler_clamp(), of a tick. The tick after it comes later by the time that this one took, but
+ * not by more than a window: *overhead is limited to that.
+ */
+static noinline u64 sb_sampler_clamp_tick(struct sb_sampler *sampler, u64 *overhead)
+{
+	u64 counted = sb_sampler_clamp(sampler, *overhead);
+
+	sampler->long_ticks++;
+	*overhead = min(*overhead, sb_window_cycles);
+	return counted;
 }
 
 void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles)
@@ -607,7 +644,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	u64 now = sb_sampler_now(sampler, start);
 	u64 due = sb_sampler_due(sampler);
 	u64 period = sampler->period;
-	u64 weight = period, overhead;
+	u64 weight = period, overhead, counted;
 	bool idle = sb_cpu_is_idle(task_flags);
 	u32 missed = sampler->missed;
 	const struct sb_filter *filter;
@@ -638,9 +675,10 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 
 	overhead = rdtsc() - start + sb_interrupt_cycles;
 	sampler->overhead += overhead;
+	counted = overhead;
 	if (unlikely(overhead > READ_ONCE(session->overhead_max)))
-		overhead = sb_sampler_clamp(sampler, overhead);
-	here->overhead += overhead;
+		counted = sb_sampler_clamp_tick(sampler, &overhead);
+	here->overhead += counted;
 	if (unlikely(here->overhead > sampler->limit || now >= sampler->window_end))
 		sb_sampler_account(sampler, now);
 
@@ -812,6 +850,7 @@ void sb_sampler_stop(struct sb_sampler *sampler)
 		here->running--;
 		charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 		here->overhead += charged;
+		here->charged += charged;
 		here->stopped_overhead += sampler->overhead + charged - sampler->window_overhead;
 		if (sampler->session->restricted && sampler->floor)
 			sb_cpu_raise_floor(here, sampler->floor, ktime_get_mono_fast_ns());
@@ -952,6 +991,7 @@ int __init sb_sampler_init(void)
 {
 	sb_sync_cycles = sb_ns_to_cycles(SB_SYNC_NS);
 	sb_pair_cycles = sb_ns_to_cycles(SB_PAIR_NS);
+	sb_window_cycles = sb_ns_to_cycles(STACKBEAT_BUDGET_WINDOW_NS);
 	sb_interrupt_cycles = sb_measure_interrupt();
 	sb_sampler_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
 	return sb_sampler_workqueue ? 0 : -ENOMEM;

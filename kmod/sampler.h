@@ -38,6 +38,7 @@ struct sb_sampler {
 	u64 idle;
 	u64 filtered;
 	u64 missed_sum;
+	u64 long_ticks;		/* that took longer than the budget counts */
 	u64 stack_copies, stack_copies_lost;
 	struct sb_kernel_walks kernel_walks;
 	u64 table_frames, rule_misses;
@@ -50,6 +51,7 @@ struct sb_sampler {
 	u64 window_overhead;	/* overhead at its start */
 	u64 window_here;	/* here->overhead at its start */
 	u64 window_stopped;	/* here->stopped_overhead at its start */
+	u64 window_ticks;	/* sb_cpu_ticks() when it was opened */
 	u64 floor;		/* ns: the shortest period that throttling allows; 0: any */
 	u64 synced;		/* cycles when the clock was read last */
 	u64 synced_ns;		/* the clock's time then */

@@ -3,8 +3,9 @@
 them."""
 
 import shutil
+import time
 
-from harness import check, exact_test, start, temporary_directory, workload
+from harness import check, check_equal, exact_test, start, temporary_directory, use, workload
 from stackbeat import S, Session, STOP_NAMES
 from unwind_tables import pack_table, wait_for_files
 
@@ -12,6 +13,8 @@ DEPTH = S.USER_FRAMES_MAX
 CODE_SIZE = 65536
 # Instructions of a tick.
 AT_MOST = 100_000
+# Thousandths of a CPU.
+BUDGET = 50
 
 # Of enum stackbeat_unwind_kind, and STACKBEAT_UNWIND_CALLER with its base.
 SIGNAL, CALLER = 2, 3
@@ -27,11 +30,11 @@ class Hostile:
         last = (codes - 1) * step + 8 if last is None else last
         self.command = workload("hostile_walk", frames, size, holes, codes, step, last)
         self.rule, self.rules, self.runs = rule, rules or {}, runs
-        self.code = 0
+        self.code = self.turns = 0
 
     def start(self, path=None, **options):
         process = start(path or self.command[0], *self.command[1:], **options)
-        self.code = int(process.stdout.readline())
+        self.code, self.turns = (int(process.stdout.readline()) for _ in range(2))
         return process
 
     def table(self):
@@ -42,6 +45,7 @@ class Hostile:
                           bytes(blocks), kinds, self.runs)
 
     def set_table(self, session, process):
+        """Waits for the mappings of the process, which nothing has read before."""
         file_id = next(file_id for file_id, file in wait_for_files(session, process).files.items()
                        if file.path == process.args[0])
         session.set_table(file_id, self.table())
@@ -83,6 +87,56 @@ def measure(hostile):
     sample = samples[-1]
     cost = (after["overhead_ns"] - before["overhead_ns"]) / (after["samples"] - before["samples"])
     return cost, f"{len(sample.user)} frames, {sample.table_frames} by tables, then {STOP_NAMES[sample.user_stop]}"
+
+
+def turns_of(process, address, seconds):
+    """(turns of the program's loop, ns) in some seconds, by a test that sleeps meanwhile."""
+    with open(f"/proc/{process.pid}/mem", "rb", buffering=0) as memory:
+        def read():
+            memory.seek(address)
+            return int.from_bytes(memory.read(8), "little"), time.monotonic_ns()
+        before = read()
+        time.sleep(seconds)
+        after = read()
+    return after[0] - before[0], after[1] - before[1]
+
+
+def share_of_the_cpu(hostile, sessions):
+    """The share of a CPU, in percent, that `sessions` sessions at the highest rate take from a program with this stack: by
+    the turns of its loop without and in the first two seconds with them, so with all that their timers cost."""
+    process = hostile.start(shutil.copy(hostile.command[0], temporary_directory()))
+    alone, alone_ns = turns_of(process, hostile.turns, 1)
+    opened = [use(Session(rate=100, budget=BUDGET, ring_size=16 << 20, watermark=16 << 20, pids=[process.pid],
+                          max_depth=DEPTH, parts=S.PART_USER)) for _ in range(sessions)]
+    for session in opened:
+        session.start()
+    # All sessions use it.
+    hostile.set_table(opened[0], process)
+    for session in opened[1:]:
+        wait_for_files(session, process)
+    for session in opened:
+        session.read()
+        session.set(rate=20000)
+    turns, ns = turns_of(process, hostile.turns, 2)
+    stats = [session.stats() for session in opened]
+    for session in opened:
+        session.stop()
+    process.kill()
+    process.wait()
+    lost = sum(one["lost_full"] for one in stats)
+    check(not lost, f"{lost} samples lost: their stacks were not walked")
+    check(any(one["throttled"] for one in stats), f"not throttled: {stats}")
+    return 100 * (1 - turns / ns * alone_ns / alone), sum(one["long_ticks"] for one in stats)
+
+
+@exact_test
+def share_is_at_most_the_budget_and_one_percent():
+    """Of one session or four, with a stack whose walks cost most."""
+    for sessions in (1, 4):
+        share, long_ticks = share_of_the_cpu(STACKS["rules that are not cached"], sessions)
+        print(f"# {sessions} sessions: {share:.2f} % of the CPU, {long_ticks} ticks beyond the maximum", flush=True)
+        check(0 < share <= BUDGET / 10 + 1, f"{sessions} sessions take {share:.2f} % of the CPU")
+        check_equal(long_ticks, 0, "ticks that took longer than the budget counts")
 
 
 @exact_test

@@ -69,6 +69,7 @@ const struct counter counter_table[COUNTER_COUNT] = {
 					 .name = "times without mapping events",
 					 .group = COUNTERS_ADDRESS_SPACES,
 					 .is_incomplete = true},
+	[STACKBEAT_S_LONG_TICKS] = {.key = "long_ticks"},
 	[COUNTER_PERF_MAPS_DROPPED] = {.name = "perf maps dropped",
 				       .group = COUNTERS_ADDRESS_SPACES,
 				       .is_incomplete = true},

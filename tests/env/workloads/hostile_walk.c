@@ -2,8 +2,8 @@
 /*
  * hostile_walk FRAMES SIZE HOLES CODES STEP LAST
  *
- * Prints the address of 65536 bytes of code, and spins at its beginning, on a stack
- * for an unwind table that the test writes. Frame n has SIZE bytes:
+ * Prints the address of 65536 bytes of code, and of the number of its turns, and spins at its
+ * beginning, on a stack for an unwind table that the test writes. Frame n has SIZE bytes:
  *	rsp + 160, + 168	rsp and rip of its caller, as a signal handler has them
  *	CFA - 16		the address of this word in its caller
  *	CFA - 8			its return address: code + STEP * (n % CODES) + 8,
@@ -18,13 +18,15 @@
 
 void spin_on(u64 rsp, u64 rbp) __attribute__((noreturn));
 extern const char code[];
+static volatile u64 turns;
 
 __asm__("spin_on:\n"
 	"	mov %rdi, %rsp\n"
 	"	mov %rsi, %rbp\n"
 	"	jmp code\n"
 	".balign 4096\n"
-	"code:	jmp code\n"
+	"code:	incq turns(%rip)\n"
+	"	jmp code\n"
 	".skip 65536, 0x90\n");
 
 NOINLINE int main(int argc, char **argv)
@@ -51,6 +53,8 @@ NOINLINE int main(int argc, char **argv)
 	for (u64 page = rsp; holes && page < end; page += 2 * PAGE)
 		system_call(SYS_MPROTECT, (long)page, PAGE, 0, 0);
 	print_number((u64)code);
+	print("\n");
+	print_number((u64)&turns);
 	print("\n");
 	spin_on(rsp, rsp + size - 16);
 }

@@ -224,6 +224,7 @@ static void status_shows_json(void **state)
 		{"frames_by_tables", STACKBEAT_S_FRAMES_BY_TABLES},
 		{"unwind_rule_misses", STACKBEAT_S_UNWIND_RULE_MISSES},
 		{"mmap_events_off", STACKBEAT_S_MMAP_EVENTS_OFF},
+		{"long_ticks", STACKBEAT_S_LONG_TICKS},
 		{"current_rate", STACKBEAT_S_RATE},
 		{"address_spaces_room", STACKBEAT_S_ADDRESS_SPACES_ROOM},
 	};
