@@ -1,26 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
 #include <linux/vmalloc.h>
 
 #include "compat/compat.h"
 #include "ring.h"
 
-void *sb_alloc_mapped(size_t size)
-{
+/* Until 5.11, a page that is charged to a control group can't be mapped. */
 #ifdef HAVE_PAGE_KMEMCG
-	return vmalloc_user(size);
+#define SB_GFP_MAPPED (GFP_KERNEL | __GFP_ZERO)
 #else
-	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+#define SB_GFP_MAPPED (GFP_KERNEL_ACCOUNT | __GFP_ZERO)
 #endif
+
+void *sb_alloc_mapped(size_t size, int node)
+{
+	u32 count = size / PAGE_SIZE, n;
+	struct page **pages;
+	void *memory;
+
+	pages = kvcalloc(count, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	if (!pages)
+		return NULL;
+	for (n = 0; n < count; n++) {
+		pages[n] = alloc_pages_node(node, SB_GFP_MAPPED, 0);
+		if (!pages[n])
+			goto fail;
+	}
+	/* Then vfree() frees the pages, and the array. */
+	memory = vmap(pages, count, VM_MAP_PUT_PAGES, PAGE_KERNEL);
+	if (memory)
+		return memory;
+fail:
+	while (n)
+		__free_page(pages[--n]);
+	kvfree(pages);
+	return NULL;
 }
 
 /*
  * Allocates a ring with `size` bytes of data, a power of two. Its memory is one
- * zeroed allocation that can be mapped: consumer page, producer page, data. ENOMEM.
+ * zeroed allocation that can be mapped: consumer page, producer page, data, on the node of its
+ * CPU (U32_MAX: none). ENOMEM.
  */
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
 {
-	u8 *memory = sb_alloc_mapped(2 * PAGE_SIZE + size);
+	u8 *memory = sb_alloc_mapped(2 * PAGE_SIZE + size,
+				     cpu == U32_MAX ? NUMA_NO_NODE : cpu_to_node(cpu));
 
 	if (!memory)
 		return -ENOMEM;

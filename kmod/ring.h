@@ -163,10 +163,11 @@ static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 
 }
 
 /*
- * Allocates zeroed whole pages for vm_insert_page(), to be freed by vfree(). They are charged to
- * the caller's control group if the kernel can map charged pages. NULL: no memory.
+ * Allocates zeroed whole pages for vm_insert_page(), to be freed by vfree(), on `node` if it has
+ * memory (NUMA_NO_NODE: on any). They are charged to the caller's control group if the kernel can
+ * map charged pages. NULL: no memory.
  */
-void *sb_alloc_mapped(size_t size);
+void *sb_alloc_mapped(size_t size, int node);
 
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu);
 void sb_ring_free(struct sb_ring *ring);

@@ -155,7 +155,7 @@ static int sb_session_prepare(struct sb_session *session)
 		return -ENOMEM;
 	cpumask_setall(session->cpus);
 	session->samplers = kcalloc(nr_cpu_ids, sizeof(*session->samplers), GFP_KERNEL_ACCOUNT);
-	session->page = sb_alloc_mapped(PAGE_SIZE);
+	session->page = sb_alloc_mapped(PAGE_SIZE, NUMA_NO_NODE);
 	session->filters = sb_filter_account_alloc();
 	if (!session->samplers || !session->page || !session->filters)
 		return -ENOMEM;
