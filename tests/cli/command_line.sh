@@ -194,14 +194,14 @@ wrong_command_lines_are_refused_with_one_line() {
 		refuses "--diff: only one of both files can be standard input" "$command" --diff - -
 	done
 	refuses "--session: its value is missing" rate --session
-	refuses "--session: '0'" rate 99 --session 0
+	refuses "-s: '0'" rate 99 --session 0
 	refuses "'20001' is not a number" rate 20001
 	refuses "more than one rate: '100'" rate 99 100
 	for command in pause resume; do
 		refuses "'--no-such'" "$command" --no-such
 		refuses "'--help=1': takes no value" "$command" --help=1
 		refuses "--session: its value is missing" "$command" --session
-		refuses "--session: '0'" "$command" --session 0
+		refuses "-s: '0'" "$command" --session 0
 		refuses "not 'x'" "$command" x
 	done
 	refuses "not 'x'" events x
@@ -247,8 +247,8 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no file is given" symbolize
 	refuses "more than one file is given" symbolize a b
 	refuses "--binaries: its value is missing" symbolize --binaries
-	refuses "the value of an option is empty" symbolize -o "" a
-	refuses "the value of an option is empty" symbolize --symbolize-timeout "" a
+	refuses "-o: the file name is empty" symbolize -o "" a
+	refuses "--symbolize-timeout: ''" symbolize --symbolize-timeout "" a
 	refuses "no file is given" archive -q
 	refuses "more than one file is given" archive a b
 	refuses "-o: missing" archive -

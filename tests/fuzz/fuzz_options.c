@@ -2,7 +2,7 @@
 /* Command lines: the input is a sequence of arguments. */
 #include "fuzz.h"
 
-#include "cli/options.h"
+#include "cli/record_options.h"
 #include "cli/session_option.h"
 #include "lib/error.h"
 #include "pprof/labels.h"

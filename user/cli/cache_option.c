@@ -14,13 +14,22 @@
 #define ROOT_CACHE "/var/cache/stackbeat/files"
 #define USER_CACHE "/stackbeat/files"
 
-int cache_option_parse(int id, const char *value, struct cache_options *options,
-		       struct error *error)
+int option_cache(const struct cli_option *option, char *value, void *options, struct error *error)
 {
-	options->off = id == CACHE_OFF;
-	options->directory = id == CACHE_DIRECTORY ? value : NULL;
-	if (options->directory && !*options->directory)
-		return error_set(error, EINVAL, "--cache: the directory is empty");
+	struct cache_options *cache = option_target(option, options);
+
+	*cache = (struct cache_options){.directory = value};
+	return *value ? 0 : error_set(error, EINVAL, "--cache: the directory is empty");
+}
+
+int option_no_cache(const struct cli_option *option, char *value, void *options,
+		    struct error *error)
+{
+	struct cache_options *cache = option_target(option, options);
+
+	(void)value;
+	(void)error;
+	*cache = (struct cache_options){.off = true};
 	return 0;
 }
 

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "cli/options.h"
+
 struct error;
 struct file_cache;
 
@@ -14,24 +16,20 @@ struct cache_options {
 	bool off;
 };
 
-/* Entries for a table of options. */
-enum {
-	CACHE_DIRECTORY = 0x3000,
-	CACHE_OFF,
-};
+/* --cache and --no-cache: the last one counts. */
+option_fn option_cache, option_no_cache;
 
+/* Rows for a table of options; `member` is the struct cache_options of the subcommand. */
 /* clang-format off */
-#define CACHE_OPTIONS                                                                              \
-	{CACHE_DIRECTORY, "cache", "DIR",                                                          \
+#define CACHE_OPTIONS(type, member)                                                                \
+	{0, "cache", "DIR",                                                                        \
 	 "keep unwind tables and symbols in this directory, for later recordings "                 \
 	 "(default: /var/cache/stackbeat/files for root, else $XDG_CACHE_HOME/stackbeat/files or "  \
-	 "~/.cache/stackbeat/files)"},                                                             \
-	{CACHE_OFF, "no-cache", NULL, "keep no unwind tables and symbols, and use none that were kept"}
+	 "~/.cache/stackbeat/files)",                                                              \
+	 OPTION_CALL(option_cache), OPTION_TARGET(struct cache_options, type, member)},            \
+	{0, "no-cache", NULL, "keep no unwind tables and symbols, and use none that were kept",    \
+	 OPTION_CALL(option_no_cache), OPTION_TARGET(struct cache_options, type, member)}
 /* clang-format on */
-
-/* Handles an option of these entries. Returns 0 or -EINVAL. */
-int cache_option_parse(int id, const char *value, struct cache_options *options,
-		       struct error *error);
 
 /*
  * Opens the cache that the options choose. Sets *cache, which the caller closes, to NULL if it is

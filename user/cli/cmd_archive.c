@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
@@ -18,22 +19,27 @@
 
 #define SUFFIX ".archive.tar.zst"
 
-enum {
-	OPTION_BINARIES = OPTION_LONG_ONLY,
-	OPTION_NO_DEBUG,
+struct archive_arguments {
+	const char *input, *output, *binaries;
+	bool no_debug, quiet, help;
+	struct sandbox_options sandbox_options;
 };
 
 /* clang-format off */
 static const struct cli_option options[] = {
 	{'o', "output", "ARCHIVE",
-	 "output file (default: FILE with " SUFFIX " instead of .pb.gz); - for standard output"},
-	{OPTION_BINARIES, "binaries", "DIR",
+	 "output file (default: FILE with " SUFFIX " instead of .pb.gz); - for standard output",
+	 OPTION_PATH(struct archive_arguments, output)},
+	{0, "binaries", "DIR",
 	 "look for programs and libraries there first: a directory that was filled by 'stackbeat "
-	 "record' with --save-binaries"},
-	{OPTION_NO_DEBUG, "no-debug", NULL, "collect no debug files"},
-	SANDBOX_OPTION,
-	{'q', "quiet", NULL, "print no summary"},
-	HELP_OPTION,
+	 "record' with --save-binaries",
+	 OPTION_PATH(struct archive_arguments, binaries)},
+	{0, "no-debug", NULL, "collect no debug files",
+	 OPTION_FLAG(struct archive_arguments, no_debug)},
+	SANDBOX_OPTION(struct archive_arguments, sandbox_options),
+	{'q', "quiet", NULL, "print no summary",
+	 OPTION_FLAG(struct archive_arguments, quiet)},
+	HELP_OPTION(struct archive_arguments, help),
 };
 /* clang-format on */
 
@@ -48,44 +54,10 @@ static const struct command_help help = {
 		 "1 if it was not; 2 for a wrong command line.",
 };
 
-struct archive_arguments {
-	const char *input, *output, *binaries;
-	bool no_debug, quiet, help;
-	struct sandbox_options sandbox_options;
-};
-
-static int parse_archive_option(int id, char *value, void *arg, struct error *error)
-{
-	struct archive_arguments *arguments = arg;
-
-	if (value && !*value)
-		return error_set(error, EINVAL, "the value of an option is empty");
-	switch (id) {
-	case 'o':
-		arguments->output = value;
-		return 0;
-	case OPTION_BINARIES:
-		arguments->binaries = value;
-		return 0;
-	case OPTION_NO_DEBUG:
-		arguments->no_debug = true;
-		return 0;
-	case SANDBOX_MODE:
-		return sandbox_option_parse(id, value, &arguments->sandbox_options, error);
-	case 'q':
-		arguments->quiet = true;
-		return 0;
-	default:
-		arguments->help = true;
-		return 0;
-	}
-}
-
 static int cmd_archive_parse(struct archive_arguments *arguments, int argc, char **argv,
 			     struct error *error)
 {
-	int first, err = options_parse(argc, argv, options, false, parse_archive_option, arguments,
-				       &first, error);
+	int first, err = options_parse(argc, argv, options, false, arguments, &first, error);
 
 	if (err || arguments->help)
 		return err;

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/view_options.h"
 #include "lib/atomic_file.h"
 #include "pprof/profile.h"
 #include "report/call_tree.h"
@@ -16,21 +17,25 @@
 #define GROUP_DEFAULT "comm"
 #define GROUP_NONE "none"
 
-enum {
-	OPTION_TITLE = OPTION_LONG_ONLY,
+struct flamegraph_arguments {
+	struct view_options view;
+	const char *output, *title;
 };
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'o', "output", "FILE", "output file (default: " SVG_DEFAULT "); - for standard output"},
-	{OPTION_TITLE, "title", "TEXT", "title (default: the name of the pprof file)"},
-	SAMPLE_TYPE_OPTION,
-	GROUP_OPTION("divide the root by a label of the samples, such as comm or container; none: do "
+	{'o', "output", "FILE", "output file (default: " SVG_DEFAULT "); - for standard output",
+	 OPTION_TEXT(struct flamegraph_arguments, output)},
+	{0, "title", "TEXT", "title (default: the name of the pprof file)",
+	 OPTION_TEXT(struct flamegraph_arguments, title)},
+	SAMPLE_TYPE_OPTION(struct flamegraph_arguments),
+	GROUP_OPTION(struct flamegraph_arguments,
+		     "divide the root by a label of the samples, such as comm or container; none: do "
 		     "not divide (default: comm if FILE and BASE have it)"),
-	DIFF_OPTIONS,
-	FILTER_OPTIONS,
-	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
-	HELP_OPTION,
+	DIFF_OPTIONS(struct flamegraph_arguments),
+	FILTER_OPTIONS(struct flamegraph_arguments),
+	GO_HIDE_RUNTIME_OPTION(struct flamegraph_arguments, view.hides_go_runtime),
+	HELP_OPTION(struct flamegraph_arguments, view.help),
 };
 /* clang-format on */
 
@@ -42,23 +47,6 @@ static const struct command_help help = {
 	.notes = "Exit status: 0; 1 if FILE can't be drawn or the output can't be written; 2 for a "
 		 "wrong command line.",
 };
-
-struct flamegraph_arguments {
-	struct view_options view;
-	const char *output, *title;
-};
-
-static int parse_flamegraph_option(int id, char *value, void *arg, struct error *error)
-{
-	struct flamegraph_arguments *arguments = arg;
-
-	(void)error;
-	if (id == 'o')
-		arguments->output = value;
-	else
-		arguments->title = value;
-	return 0;
-}
 
 static int cmd_flamegraph_write(const char *path, const char *text, size_t size,
 				struct error *error)
@@ -131,8 +119,7 @@ int cmd_flamegraph(int argc, char **argv)
 	struct flamegraph_arguments arguments = {.output = SVG_DEFAULT};
 	struct error error;
 
-	if (view_options_parse(argc, argv, options, parse_flamegraph_option, &arguments,
-			       &arguments.view, &error)) {
+	if (view_options_parse(argc, argv, options, &arguments, &arguments.view, &error)) {
 		fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
 		return STATUS_USAGE;
 	}

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
 #include "inspect/go_process.h"
 #include "inspect/goroutine_labels.h"
@@ -29,28 +30,43 @@
 
 #define GOROUTINES_DEFAULT "goroutines.pb.gz"
 
-enum {
-	OPTION_TEXT = OPTION_LONG_ONLY,
-	OPTION_SYSTEM,
-	OPTION_NO_SYMBOLIZE,
+struct dump {
+	uint32_t pid;
+	const char *output; /* NULL: the default */
+	bool text, shows_system, no_symbolize, quiet, help;
+	struct sandbox_options sandbox_options;
+	struct reader_sandbox sandbox;
+	struct symbolize_messages messages;
+	struct go_process process;
+	struct goroutines goroutines;
+	struct goroutine_labels labels;
+	struct goroutine_profile made;
+	int64_t read_ns; /* time that reading the memory took */
 };
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'p', "pid", "PID", "the process; also without -p"},
+	{'p', "pid", "PID", "the process; also without -p",
+	 OPTION_NUMBER(struct dump, pid, 1, INT32_MAX)},
 	{'o', "output", "FILE",
-	 "output file (default: goroutines.pb.gz; with --text: standard output); - for standard output"},
-	{OPTION_TEXT, "text", NULL,
-	 "write text: each goroutine with its state and stack, like runtime/pprof with debug=2"},
-	{OPTION_SYSTEM, "system", NULL,
-	 "include the goroutines of Go's runtime, and with --text its functions"},
-	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
-	 "write addresses without symbols, for 'stackbeat symbolize'"},
-	SYMBOLIZE_TIMEOUT_OPTION,
-	SANDBOX_OPTION,
-	{'q', "quiet", NULL, "print no summary"},
-	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
-	HELP_OPTION,
+	 "output file (default: goroutines.pb.gz; with --text: standard output); - for standard output",
+	 OPTION_PATH(struct dump, output)},
+	{0, "text", NULL,
+	 "write text: each goroutine with its state and stack, like runtime/pprof with debug=2",
+	 OPTION_FLAG(struct dump, text)},
+	{0, "system", NULL,
+	 "include the goroutines of Go's runtime, and with --text its functions",
+	 OPTION_FLAG(struct dump, shows_system)},
+	{0, "no-symbolize", NULL,
+	 "write addresses without symbols, for 'stackbeat symbolize'",
+	 OPTION_FLAG(struct dump, no_symbolize)},
+	SYMBOLIZE_TIMEOUT_OPTION(struct dump, sandbox_options),
+	SANDBOX_OPTION(struct dump, sandbox_options),
+	{'q', "quiet", NULL, "print no summary",
+	 OPTION_FLAG(struct dump, quiet)},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five",
+	 OPTION_FLAG(struct dump, messages.verbose)},
+	HELP_OPTION(struct dump, help),
 };
 /* clang-format on */
 
@@ -70,60 +86,9 @@ static const struct command_help help = {
 		"not; 2 for a wrong command line.",
 };
 
-struct dump {
-	uint32_t pid;
-	const char *output; /* NULL: the default */
-	bool text, shows_system, no_symbolize, quiet, help;
-	struct sandbox_options sandbox_options;
-	struct reader_sandbox sandbox;
-	struct symbolize_messages messages;
-	struct go_process process;
-	struct goroutines goroutines;
-	struct goroutine_labels labels;
-	struct goroutine_profile made;
-	int64_t read_ns; /* time that reading the memory took */
-};
-
-static int cmd_goroutines_parse_option(int id, char *value, void *arg, struct error *error)
-{
-	struct dump *dump = arg;
-
-	switch (id) {
-	case 'p':
-		return parse_number(value, "-p: a process ID", 1, INT32_MAX, &dump->pid, error);
-	case 'o':
-		if (!*value)
-			return error_set(error, EINVAL, "-o: the file name is empty");
-		dump->output = value;
-		return 0;
-	case OPTION_TEXT:
-		dump->text = true;
-		return 0;
-	case OPTION_SYSTEM:
-		dump->shows_system = true;
-		return 0;
-	case OPTION_NO_SYMBOLIZE:
-		dump->no_symbolize = true;
-		return 0;
-	case SANDBOX_MODE:
-	case SANDBOX_TIMEOUT:
-		return sandbox_option_parse(id, value, &dump->sandbox_options, error);
-	case 'q':
-		dump->quiet = true;
-		return 0;
-	case 'v':
-		dump->messages.verbose = true;
-		return 0;
-	default:
-		dump->help = true;
-		return 0;
-	}
-}
-
 static int cmd_goroutines_parse(int argc, char **argv, struct dump *dump, struct error *error)
 {
-	int first, err = options_parse(argc, argv, options, false, cmd_goroutines_parse_option,
-				       dump, &first, error);
+	int first, err = options_parse(argc, argv, options, false, dump, &first, error);
 
 	if (err || dump->help)
 		return err;

@@ -19,6 +19,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/file_limit.h"
+#include "pprof/labels.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "push/push_metrics.h"
@@ -37,62 +38,101 @@
 #define BYTES_MAX (UINT64_C(1) << 30)
 #define STATE_NAME ".push-"
 
-enum {
-	OPTION_TO = OPTION_LONG_ONLY,
-	OPTION_STORE,
-	OPTION_STATE,
-	OPTION_METRICS,
-	OPTION_SPREAD,
-	OPTION_LABEL,
-	OPTION_LABELS,
-	OPTION_HEADER_FILE,
-	OPTION_CACERT,
-	OPTION_CERT,
-	OPTION_KEY,
-	OPTION_INSECURE,
-	OPTION_MAX_SERVICES,
-	OPTION_MAX_SAMPLES,
-	OPTION_MAX_SIZE,
+struct push_arguments {
+	struct push_options push;
+	struct http_options http;
+	struct push_label labels[PUSH_LABELS_MAX];
+	struct labels sample_labels;
+	const char *store, *state, *metrics;
+	uint32_t spread_s;
+	bool has_spread;
+	char **files;
+	bool quiet, help;
 };
+
+static int push_parse_form(const struct cli_option *option, char *value, void *arg,
+			   struct error *error)
+{
+	return push_form_parse(value, option_target(option, arg), error);
+}
+
+/* Adds KEY=VALUE, and writes to `text`. */
+static int cmd_push_add_label(const struct cli_option *option, char *text, void *arg,
+			      struct error *error)
+{
+	struct push_arguments *arguments = arg;
+	char *value = strchr(text, '=');
+
+	(void)option;
+	if (arguments->push.label_count == PUSH_LABELS_MAX)
+		return error_set(error, EINVAL, "--label: more than %u", PUSH_LABELS_MAX);
+	if (!value)
+		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
+	*value++ = '\0';
+	for (size_t i = 0; i < arguments->push.label_count; i++) {
+		if (!strcmp(arguments->labels[i].name, text))
+			return error_set(error, EINVAL, "--label: '%s' is given twice", text);
+	}
+	arguments->labels[arguments->push.label_count++] = (struct push_label){text, value};
+	return 0;
+}
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{OPTION_TO, "to", "SERVER",
+	{0, "to", "SERVER",
 	 "pyroscope (default); parca; pprof: the profile as it is, for the pprof receiver of the "
 	 "OpenTelemetry Collector; or otlp-experimental: OTLP over HTTP, whose profiles are in "
-	 "development"},
-	{OPTION_STORE, "store", "DIR",
-	 "push the profiles that stackbeat serve stores here, from now on until a signal"},
-	{OPTION_STATE, "state", "FILE",
+	 "development",
+	 OPTION_CALL(push_parse_form),
+	 OPTION_TARGET(enum push_form, struct push_arguments, push.form)},
+	{0, "store", "DIR",
+	 "push the profiles that stackbeat serve stores here, from now on until a signal",
+	 OPTION_PATH(struct push_arguments, store)},
+	{0, "state", "FILE",
 	 "with --store: what was pushed, to go on there after an end (default: a file in DIR, "
-	 "named after URL)"},
-	{OPTION_METRICS, "metrics", "FILE",
+	 "named after URL)",
+	 OPTION_PATH(struct push_arguments, state)},
+	{0, "metrics", "FILE",
 	 "with --store: write counters to this file, for the textfile collector of Prometheus' "
-	 "node_exporter"},
-	{OPTION_SPREAD, "spread", "SEC",
+	 "node_exporter",
+	 OPTION_PATH(struct push_arguments, metrics)},
+	{0, "spread", "SEC",
 	 "with --store: send each profile up to SEC seconds after its end, so that many machines do "
-	 "not send at once (default: 30)"},
-	{OPTION_LABEL, "label", "KEY=VALUE",
+	 "not send at once (default: 30)",
+	 OPTION_NUMBER(struct push_arguments, spread_s, 0, SPREAD_MAX_S),
+	 OPTION_GIVEN(struct push_arguments, has_spread)},
+	{0, "label", "KEY=VALUE",
 	 "a label of each series; repeatable; instance is the name of this host unless it is given "
-	 "(\"instance=\": none); in OTLP it is host.name"},
-	{OPTION_LABELS, "labels", "LIST",
+	 "(\"instance=\": none); in OTLP it is host.name",
+	 OPTION_CALL(cmd_push_add_label)},
+	{0, "labels", "LIST",
 	 "labels of the samples to be pushed; servers make a series of each set of values (default: "
-	 "none)"},
-	{OPTION_HEADER_FILE, "header-file", "FILE",
-	 "add the headers in FILE, one per line, as in \"Authorization: Bearer TOKEN\""},
-	{OPTION_CACERT, "cacert", "FILE", "trust the certificates in FILE, not the system's"},
-	{OPTION_CERT, "cert", "FILE",
-	 "the certificate of this client (PEM), with its issuers', for servers that ask for one"},
-	{OPTION_KEY, "key", "FILE", "its key (PEM; default: in the file of the certificate)"},
-	{OPTION_INSECURE, "insecure", NULL, "send the headers of --header-file also without TLS"},
-	{OPTION_MAX_SERVICES, "max-services", "N",
-	 "push the smallest services of a profile beyond N as one, \"others\" (default: 256)"},
-	{OPTION_MAX_SAMPLES, "max-samples", "N",
-	 "merge the lightest stacks of a request beyond N (default: 16000)"},
-	{OPTION_MAX_SIZE, "max-size", "SIZE",
-	 "and beyond this size, before compression (default: 4M)"},
-	{'q', "quiet", NULL, "print errors only"},
-	HELP_OPTION,
+	 "none)",
+	 OPTION_LABELS(struct push_arguments, sample_labels)},
+	{0, "header-file", "FILE",
+	 "add the headers in FILE, one per line, as in \"Authorization: Bearer TOKEN\"",
+	 OPTION_TEXT(struct push_arguments, http.header_file)},
+	{0, "cacert", "FILE", "trust the certificates in FILE, not the system's",
+	 OPTION_TEXT(struct push_arguments, http.ca_file)},
+	{0, "cert", "FILE",
+	 "the certificate of this client (PEM), with its issuers', for servers that ask for one",
+	 OPTION_TEXT(struct push_arguments, http.certificate_file)},
+	{0, "key", "FILE", "its key (PEM; default: in the file of the certificate)",
+	 OPTION_TEXT(struct push_arguments, http.key_file)},
+	{0, "insecure", NULL, "send the headers of --header-file also without TLS",
+	 OPTION_FLAG(struct push_arguments, http.insecure)},
+	{0, "max-services", "N",
+	 "push the smallest services of a profile beyond N as one, \"others\" (default: 256)",
+	 OPTION_COUNT(struct push_arguments, push.services_max, 2, SERVICES_MAX)},
+	{0, "max-samples", "N",
+	 "merge the lightest stacks of a request beyond N (default: 16000)",
+	 OPTION_COUNT(struct push_arguments, push.samples_max, 2, SAMPLES_MAX)},
+	{0, "max-size", "SIZE",
+	 "and beyond this size, before compression (default: 4M)",
+	 OPTION_SIZE(struct push_arguments, push.bytes_max, BYTES_MIN, BYTES_MAX)},
+	{'q', "quiet", NULL, "print errors only",
+	 OPTION_FLAG(struct push_arguments, quiet)},
+	HELP_OPTION(struct push_arguments, help),
 };
 /* clang-format on */
 
@@ -110,37 +150,7 @@ static const struct command_help help = {
 		 "command line.",
 };
 
-struct push_arguments {
-	struct push_options push;
-	struct http_options http;
-	struct push_label labels[PUSH_LABELS_MAX];
-	struct labels sample_labels;
-	const char *store, *state, *metrics;
-	uint32_t spread_s;
-	bool has_spread;
-	char **files;
-	bool quiet, help;
-};
-
 /* Options */
-
-/* Adds KEY=VALUE, and writes to `text`. */
-static int cmd_push_add_label(struct push_arguments *arguments, char *text, struct error *error)
-{
-	char *value = strchr(text, '=');
-
-	if (arguments->push.label_count == PUSH_LABELS_MAX)
-		return error_set(error, EINVAL, "--label: more than %u", PUSH_LABELS_MAX);
-	if (!value)
-		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
-	*value++ = '\0';
-	for (size_t i = 0; i < arguments->push.label_count; i++) {
-		if (!strcmp(arguments->labels[i].name, text))
-			return error_set(error, EINVAL, "--label: '%s' is given twice", text);
-	}
-	arguments->labels[arguments->push.label_count++] = (struct push_label){text, value};
-	return 0;
-}
 
 /* The value of the host may be empty. */
 static int check_labels(const struct push_arguments *arguments, struct error *error)
@@ -184,104 +194,26 @@ static void complete_labels(struct push_arguments *arguments, const char *host)
 		labels[(*count)++] = (struct push_label){name, host};
 }
 
-static int parse_limit(char *value, struct push_arguments *arguments, struct error *error)
-{
-	uint64_t size;
-
-	if (!parse_size(value, BYTES_MAX, &size) || size < BYTES_MIN)
-		return error_set(error, EINVAL, "--max-size: '%s' is not a size from 64K to 1G",
-				 value);
-	arguments->push.bytes_max = (size_t)size;
-	return 0;
-}
-
-static int cmd_push_parse_option(int id, char *value, void *arg, struct error *error)
-{
-	struct push_arguments *arguments = arg;
-	uint32_t number;
-	int err;
-
-	switch (id) {
-	case OPTION_TO:
-		return push_form_parse(value, &arguments->push.form, error);
-	case OPTION_STORE:
-		arguments->store = value;
-		return 0;
-	case OPTION_STATE:
-		arguments->state = value;
-		return 0;
-	case OPTION_METRICS:
-		arguments->metrics = value;
-		return 0;
-	case OPTION_SPREAD:
-		arguments->has_spread = true;
-		return parse_number(value, "--spread", 0, SPREAD_MAX_S, &arguments->spread_s,
-				    error);
-	case OPTION_LABEL:
-		return cmd_push_add_label(arguments, value, error);
-	case OPTION_LABELS:
-		return labels_choose(&arguments->sample_labels, value, error);
-	case OPTION_HEADER_FILE:
-		arguments->http.header_file = value;
-		return 0;
-	case OPTION_CACERT:
-		arguments->http.ca_file = value;
-		return 0;
-	case OPTION_CERT:
-		arguments->http.certificate_file = value;
-		return 0;
-	case OPTION_KEY:
-		arguments->http.key_file = value;
-		return 0;
-	case OPTION_INSECURE:
-		arguments->http.insecure = true;
-		return 0;
-	case OPTION_MAX_SERVICES:
-		err = parse_number(value, "--max-services", 2, SERVICES_MAX, &number, error);
-		if (!err)
-			arguments->push.services_max = number;
-		return err;
-	case OPTION_MAX_SAMPLES:
-		err = parse_number(value, "--max-samples", 2, SAMPLES_MAX, &number, error);
-		if (!err)
-			arguments->push.samples_max = number;
-		return err;
-	case OPTION_MAX_SIZE:
-		return parse_limit(value, arguments, error);
-	case 'q':
-		arguments->quiet = true;
-		return 0;
-	default:
-		arguments->help = true;
-		return 0;
-	}
-}
-
 static int cmd_push_parse(struct push_arguments *arguments, int argc, char **argv,
 			  struct error *error)
 {
 	int first, err;
 
-	err = options_parse(argc, argv, options, false, cmd_push_parse_option, arguments, &first,
-			    error);
+	err = options_parse(argc, argv, options, false, arguments, &first, error);
 	if (err || arguments->help)
 		return err;
 	if (first == argc)
 		return error_set(error, EINVAL, "no URL is given");
 	arguments->http.url = argv[first];
 	arguments->files = argv + first + 1;
-	if (arguments->store && !*arguments->store)
-		return error_set(error, EINVAL, "--store: the directory is empty");
 	if (arguments->store && *arguments->files)
 		return error_set(error, EINVAL, "--store can't be combined with files");
 	if (!arguments->store && !*arguments->files)
 		return error_set(error, EINVAL, "no file is given");
-	if (arguments->state && (!arguments->store || !*arguments->state))
-		return error_set(error, EINVAL, "--state: %s",
-				 arguments->store ? "the file name is empty" : "needs --store");
-	if (arguments->metrics && (!arguments->store || !*arguments->metrics))
-		return error_set(error, EINVAL, "--metrics: %s",
-				 arguments->store ? "the file name is empty" : "needs --store");
+	if (arguments->state && !arguments->store)
+		return error_set(error, EINVAL, "--state: needs --store");
+	if (arguments->metrics && !arguments->store)
+		return error_set(error, EINVAL, "--metrics: needs --store");
 	if (arguments->has_spread && !arguments->store)
 		return error_set(error, EINVAL, "--spread needs --store");
 	if (arguments->http.key_file && !arguments->http.certificate_file)

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/record_options.h"
 #include "cli/record_output.h"
 #include "cli/record_signals.h"
 #include "cli/record_summary.h"

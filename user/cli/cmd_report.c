@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
+#include "cli/view_options.h"
 #include "pprof/profile.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
@@ -15,42 +16,54 @@
 #define ROWS_DEFAULT 30
 #define MIN_PERCENT_DEFAULT 0.5
 
-enum {
-	OPTION_TOP = OPTION_LONG_ONLY,
-	OPTION_TREE,
-	OPTION_FOLDED,
-	OPTION_SPEEDSCOPE,
-	OPTION_MIN_PERCENT,
-	OPTION_RAW_VALUES,
-	OPTION_SORT,
-	OPTION_PERCENT_LIMIT,
+enum report_form { FORM_TOP, FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
+
+struct report_arguments {
+	struct view_options view;
+	struct report_options report;
+	uint32_t rows;
+	uint32_t form; /* enum report_form */
+	bool rows_given;
 };
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{OPTION_TOP, "top", NULL, "print functions, most expensive first (default)"},
-	{OPTION_TREE, "tree", NULL, "print the call tree, from the root to the leaves"},
-	{OPTION_FOLDED, "folded", NULL, "print a line for each stack, as for flamegraph.pl"},
-	{OPTION_SPEEDSCOPE, "speedscope", NULL, "print a JSON document for speedscope"},
+	{0, "top", NULL, "print functions, most expensive first (default)",
+	 OPTION_CONSTANT(struct report_arguments, form, FORM_TOP)},
+	{0, "tree", NULL, "print the call tree, from the root to the leaves",
+	 OPTION_CONSTANT(struct report_arguments, form, FORM_TREE)},
+	{0, "folded", NULL, "print a line for each stack, as for flamegraph.pl",
+	 OPTION_CONSTANT(struct report_arguments, form, FORM_FOLDED)},
+	{0, "speedscope", NULL, "print a JSON document for speedscope",
+	 OPTION_CONSTANT(struct report_arguments, form, FORM_SPEEDSCOPE)},
 	{'n', "rows", "N",
-	 "print at most N rows; 0: all (default: 30 with --top, all with --tree)"},
-	SAMPLE_TYPE_OPTION,
-	{OPTION_MIN_PERCENT, "min-percent", "P",
-	 "with --tree: omit calls below P % of the total (default: 0.5)"},
-	{OPTION_PERCENT_LIMIT, "percent-limit", "P",
-	 "as --min-percent, also for --top: omit functions whose cum is below P %"},
-	{OPTION_SORT, "sort", "KEY[,...]",
+	 "print at most N rows; 0: all (default: 30 with --top, all with --tree)",
+	 OPTION_NUMBER(struct report_arguments, rows, 0, UINT32_MAX),
+	 OPTION_GIVEN(struct report_arguments, rows_given)},
+	SAMPLE_TYPE_OPTION(struct report_arguments),
+	{0, "min-percent", "P",
+	 "with --tree: omit calls below P % of the total (default: 0.5)",
+	 OPTION_PERCENT(struct report_arguments, report.min_percent)},
+	{0, "percent-limit", "P",
+	 "as --min-percent, also for --top: omit functions whose cum is below P %",
+	 OPTION_PERCENT(struct report_arguments, report.min_percent),
+	 OPTION_GIVEN(struct report_arguments, report.limits_top)},
+	{0, "sort", "KEY[,...]",
 	 "print rows by dso, sym, line, service, comm, pid, tid, cpu or any other label instead of by "
-	 "function"},
-	GROUP_OPTION("with --tree: divide the root by a label of the samples, such as comm or "
+	 "function",
+	 OPTION_TEXT(struct report_arguments, view.sort)},
+	GROUP_OPTION(struct report_arguments,
+		     "with --tree: divide the root by a label of the samples, such as comm or "
 		     "container"),
-	DIFF_OPTIONS,
-	FILTER_OPTIONS,
-	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
-	{'v', "verbose", NULL, "print all comments of FILE, not only what it lacks"},
-	{OPTION_RAW_VALUES, "raw-values", NULL,
-	 "print integers in the unit of FILE, for programs"},
-	HELP_OPTION,
+	DIFF_OPTIONS(struct report_arguments),
+	FILTER_OPTIONS(struct report_arguments),
+	GO_HIDE_RUNTIME_OPTION(struct report_arguments, view.hides_go_runtime),
+	{'v', "verbose", NULL, "print all comments of FILE, not only what it lacks",
+	 OPTION_FLAG(struct report_arguments, report.verbose)},
+	{0, "raw-values", NULL,
+	 "print integers in the unit of FILE, for programs",
+	 OPTION_FLAG(struct report_arguments, report.raw_values)},
+	HELP_OPTION(struct report_arguments, view.help),
 };
 /* clang-format on */
 
@@ -66,70 +79,15 @@ static const struct command_help help = {
 		 "for a wrong command line.",
 };
 
-struct report_arguments {
-	struct view_options view;
-	struct report_options report;
-	uint32_t rows;
-	int form; /* the option that selects it */
-	bool rows_given;
-};
-
-static int parse_percentage(const char *text, const char *option, double *percentage,
-			    struct error *error)
-{
-	double percent;
-	char *end;
-
-	percent = strtod(text, &end);
-	if (end == text || *end || !(percent >= 0 && percent <= 100))
-		return error_set(error, EINVAL, "%s: '%s' is not a percentage from 0 to 100",
-				 option, text);
-	*percentage = percent;
-	return 0;
-}
-
-static int parse_report_option(int id, char *value, void *arg, struct error *error)
-{
-	struct report_arguments *arguments = arg;
-
-	switch (id) {
-	case OPTION_MIN_PERCENT:
-		return parse_percentage(value, "--min-percent", &arguments->report.min_percent,
-					error);
-	case OPTION_PERCENT_LIMIT:
-		if (parse_percentage(value, "--percent-limit", &arguments->report.min_percent,
-				     error))
-			return -EINVAL;
-		arguments->report.limits_top = true;
-		return 0;
-	case OPTION_SORT:
-		arguments->view.sort = value;
-		return 0;
-	case OPTION_RAW_VALUES:
-		arguments->report.raw_values = true;
-		return 0;
-	case 'v':
-		arguments->report.verbose = true;
-		return 0;
-	case 'n':
-		arguments->rows_given = true;
-		return parse_number(value, "-n", 0, UINT32_MAX, &arguments->rows, error);
-	default:
-		arguments->form = id;
-		return 0;
-	}
-}
-
 static bool is_text(const struct report_arguments *arguments)
 {
-	return arguments->form == OPTION_TOP || arguments->form == OPTION_TREE;
+	return arguments->form == FORM_TOP || arguments->form == FORM_TREE;
 }
 
 static int cmd_report_parse(struct report_arguments *arguments, int argc, char **argv,
 			    struct error *error)
 {
-	int err = view_options_parse(argc, argv, options, parse_report_option, arguments,
-				     &arguments->view, error);
+	int err = view_options_parse(argc, argv, options, arguments, &arguments->view, error);
 
 	if (err)
 		return err;
@@ -138,7 +96,7 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 	arguments->report.absolute = arguments->view.absolute;
 	arguments->report.rows = arguments->rows;
 	if (!arguments->rows_given)
-		arguments->report.rows = arguments->form == OPTION_TREE ? 0 : ROWS_DEFAULT;
+		arguments->report.rows = arguments->form == FORM_TREE ? 0 : ROWS_DEFAULT;
 	if (!is_text(arguments) &&
 	    (arguments->rows_given || arguments->view.group || arguments->view.base))
 		return error_set(error, EINVAL,
@@ -163,7 +121,7 @@ static int print_stacks(const struct report_arguments *arguments, const struct p
 
 	if (err)
 		return err;
-	if (arguments->form == OPTION_FOLDED)
+	if (arguments->form == FORM_FOLDED)
 		return print_folded(profile, type, stdout, error);
 	err = print_speedscope(profile, type, stdout);
 	return err ? error_errno(error, -err, "can't print") : 0;
@@ -194,7 +152,7 @@ static int print_report(const struct report_arguments *arguments, struct error *
 	pager_start(&pager);
 	if (!is_text(arguments))
 		err = print_stacks(arguments, profile, error);
-	else if (arguments->form == OPTION_TREE)
+	else if (arguments->form == FORM_TREE)
 		err = report_tree(profile, &options, stdout, error);
 	else
 		err = report_top(profile, &options, stdout, error);
@@ -212,7 +170,7 @@ static int print_report(const struct report_arguments *arguments, struct error *
 int cmd_report(int argc, char **argv)
 {
 	struct report_arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT,
-					     .form = OPTION_TOP};
+					     .form = FORM_TOP};
 	struct error error;
 
 	if (cmd_report_parse(&arguments, argc, argv, &error)) {

@@ -12,14 +12,18 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/record_options.h"
+#include "cli/sandbox_option.h"
 #include "debuginfo/file_cache.h"
 #include "lib/error.h"
+#include "pprof/labels.h"
 #include "sandbox/capabilities.h"
 #include "serve/access.h"
 #include "serve/listen.h"
 #include "serve/request.h"
 #include "serve/slicer.h"
 #include "serve/supervisor.h"
+#include "session/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
 
@@ -46,22 +50,6 @@
 /* IDs would keep the stacks of a program apart, and windows from becoming one. */
 #define LABELS_STORED (LABELS_SERVED & ~LABEL_SET(LABEL_PID))
 
-enum {
-	OPTION_LISTEN = OPTION_LONG_ONLY,
-	OPTION_INSECURE,
-	OPTION_TLS_CERT,
-	OPTION_TLS_KEY,
-	OPTION_TLS_CLIENT_CA,
-	OPTION_TOKEN_FILE,
-	OPTION_STORE,
-	OPTION_NO_STORE,
-	OPTION_STORE_SIZE,
-	OPTION_STORE_DAYS,
-	OPTION_WINDOW,
-	OPTION_LABELS,
-	OPTION_USER,
-};
-
 struct http_address {
 	const char *text;
 	bool insecure;
@@ -80,41 +68,124 @@ struct serve_options {
 	bool quiet, help;
 };
 
+static int serve_parse_rate(const struct cli_option *option, char *value, void *arg,
+			    struct error *error)
+{
+	return parse_number(value, "-F (samples per second)", 1, REQUEST_RATE_MAX,
+			    option_target(option, arg), error);
+}
+
+/* Adds an address; the constant of the option says whether it may be insecure. */
+static int add_address(const struct cli_option *option, char *value, void *arg, struct error *error)
+{
+	struct serve_options *options = arg;
+
+	if (options->address_count == LISTENERS_MAX)
+		return error_set(error, EINVAL, "--listen: more than %u addresses", LISTENERS_MAX);
+	options->addresses[options->address_count++] =
+		(struct http_address){value, option->constant};
+	return 0;
+}
+
+static int serve_parse_no_store(const struct cli_option *option, char *value, void *arg,
+				struct error *error)
+{
+	struct serve_options *options = arg;
+
+	(void)option;
+	(void)value;
+	(void)error;
+	options->store.path = NULL;
+	return 0;
+}
+
+static int parse_store_days(const struct cli_option *option, char *value, void *arg,
+			    struct error *error)
+{
+	struct serve_options *options = arg;
+	uint32_t days;
+	int err = parse_number(value, "--store-days", 1, STORE_DAYS_MAX, &days, error);
+
+	(void)option;
+	if (!err)
+		options->store.limits.age_s = days * DAY;
+	return err;
+}
+
+static int parse_window(const struct cli_option *option, char *value, void *arg,
+			struct error *error)
+{
+	uint32_t *seconds = option_target(option, arg);
+	int err = parse_number(value, "--window", 1, WINDOW_MAX, seconds, error);
+
+	if (!err && WINDOW_MAX % *seconds)
+		return error_set(error, EINVAL,
+				 "--window: 10 minutes are no multiple of %u seconds", *seconds);
+	return err;
+}
+
+static int serve_parse_labels(const struct cli_option *option, char *value, void *arg,
+			      struct error *error)
+{
+	struct serve_options *options = arg;
+	int err = labels_choose(&options->labels, value, error);
+
+	(void)option;
+	options->store.labels = options->labels.chosen;
+	options->session.goroutines = labels_of_goroutines(&options->labels);
+	return err;
+}
+
 /* clang-format off */
 static const struct cli_option serve_options[] = {
-	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)"},
-	{OPTION_LISTEN, "listen", "ADDRESS",
+	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)",
+	 OPTION_CALL(serve_parse_rate), OPTION_TARGET(uint32_t, struct serve_options, session.rate)},
+	{0, "listen", "ADDRESS",
 	 "unix:PATH, or ADDRESS:PORT, as in 127.0.0.1:7079 or [::1]:7079; repeatable; addresses other "
 	 "than the loopback's need --tls-cert, and --token-file or --tls-client-ca "
-	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)"},
-	{OPTION_TLS_CERT, "tls-cert", "FILE",
-	 "the certificate (PEM), with its issuers', for addresses other than the loopback's"},
-	{OPTION_TLS_KEY, "tls-key", "FILE", "its key (PEM; default: in the file of the certificate)"},
-	{OPTION_TLS_CLIENT_CA, "tls-client-ca", "FILE",
-	 "clients at these addresses need a certificate of an authority in this file (PEM)"},
-	{OPTION_TOKEN_FILE, "token-file", "FILE",
-	 "clients over TCP need the token in this file, as a bearer token or a password"},
-	{OPTION_INSECURE, "insecure", "ADDRESS",
+	 "(default: " LISTEN_DEFAULT ", unless systemd passes sockets)",
+	 OPTION_CALL(add_address)},
+	{0, "tls-cert", "FILE",
+	 "the certificate (PEM), with its issuers', for addresses other than the loopback's",
+	 OPTION_PATH(struct serve_options, access.certificate)},
+	{0, "tls-key", "FILE", "its key (PEM; default: in the file of the certificate)",
+	 OPTION_PATH(struct serve_options, access.key)},
+	{0, "tls-client-ca", "FILE",
+	 "clients at these addresses need a certificate of an authority in this file (PEM)",
+	 OPTION_PATH(struct serve_options, access.client_ca)},
+	{0, "token-file", "FILE",
+	 "clients over TCP need the token in this file, as a bearer token or a password",
+	 OPTION_PATH(struct serve_options, access.token)},
+	{0, "insecure", "ADDRESS",
 	 "as --listen, but any address, also without TLS or a token: all who reach it can read the "
-	 "profiles; repeatable"},
-	{OPTION_STORE, "store", "DIR",
-	 "store profiles in this directory (default: $STATE_DIRECTORY, or " STORE_DEFAULT ")"},
-	{OPTION_NO_STORE, "no-store", NULL, "store nothing"},
-	{OPTION_STORE_SIZE, "store-size", "SIZE",
-	 "remove the oldest profiles beyond this size, from 1M on (default: 1G)"},
-	{OPTION_STORE_DAYS, "store-days", "DAYS", "remove profiles that are older (default: 14)"},
-	{OPTION_WINDOW, "window", "SEC", "seconds of each new profile, 1 to 600 (default: 60)"},
-	{OPTION_LABELS, "labels", "LIST",
+	 "profiles; repeatable",
+	 OPTION_CALL(add_address), .constant = true},
+	{0, "store", "DIR",
+	 "store profiles in this directory (default: $STATE_DIRECTORY, or " STORE_DEFAULT ")",
+	 OPTION_PATH(struct serve_options, store.path)},
+	{0, "no-store", NULL, "store nothing",
+	 OPTION_CALL(serve_parse_no_store)},
+	{0, "store-size", "SIZE",
+	 "remove the oldest profiles beyond this size, from 1M on (default: 1G)",
+	 OPTION_SIZE(struct serve_options, store.limits.bytes, STORE_SIZE_MIN, STORE_SIZE_MAX)},
+	{0, "store-days", "DAYS", "remove profiles that are older (default: 14)",
+	 OPTION_CALL(parse_store_days)},
+	{0, "window", "SEC", "seconds of each new profile, 1 to 600 (default: 60)",
+	 OPTION_CALL(parse_window), OPTION_TARGET(uint32_t, struct serve_options, store.window_s)},
+	{0, "labels", "LIST",
 	 "labels that are recorded and stored (default: comm, cgroup, container, truncated; also "
-	 "pid, which is not stored)"},
-	{OPTION_USER, "user", "NAME",
+	 "pid, which is not stored)",
+	 OPTION_CALL(serve_parse_labels)},
+	{0, "user", "NAME",
 	 "the user who serves HTTP and owns the store, if this command is started by root (default: "
-	 USER_DEFAULT " if there is such a user, or else nobody)"},
-	CACHE_OPTIONS,
-	SYMBOLIZE_TIMEOUT_OPTION,
-	SANDBOX_OPTION,
-	{'q', "quiet", NULL, "do not print that sampling has begun"},
-	HELP_OPTION,
+	 USER_DEFAULT " if there is such a user, or else nobody)",
+	 OPTION_TEXT(struct serve_options, user)},
+	CACHE_OPTIONS(struct serve_options, cache),
+	SYMBOLIZE_TIMEOUT_OPTION(struct serve_options, sandbox),
+	SANDBOX_OPTION(struct serve_options, sandbox),
+	{'q', "quiet", NULL, "do not print that sampling has begun",
+	 OPTION_FLAG(struct serve_options, quiet)},
+	HELP_OPTION(struct serve_options, help),
 };
 /* clang-format on */
 
@@ -143,118 +214,12 @@ static void cmd_serve_print_warning(const char *text, void *arg)
 
 /* Options */
 
-static int add_address(struct serve_options *options, const char *text, bool insecure,
-		       struct error *error)
-{
-	if (options->address_count == LISTENERS_MAX)
-		return error_set(error, EINVAL, "--listen: more than %u addresses", LISTENERS_MAX);
-	options->addresses[options->address_count++] = (struct http_address){text, insecure};
-	return 0;
-}
-
-static int parse_store_size(const char *text, uint64_t *size, struct error *error)
-{
-	if (!parse_size(text, STORE_SIZE_MAX, size) || *size < STORE_SIZE_MIN)
-		return error_set(error, EINVAL, "--store-size: '%s' is not a size from 1M on",
-				 text);
-	return 0;
-}
-
-static int parse_window(const char *text, uint32_t *seconds, struct error *error)
-{
-	int err = parse_number(text, "--window", 1, WINDOW_MAX, seconds, error);
-
-	if (!err && WINDOW_MAX % *seconds)
-		return error_set(error, EINVAL,
-				 "--window: 10 minutes are no multiple of %u seconds", *seconds);
-	return err;
-}
-
-static int set_file(const char *option, const char *value, const char **file, struct error *error)
-{
-	*file = value;
-	return *value ? 0 : error_set(error, EINVAL, "%s: the path is empty", option);
-}
-
-static int parse_serve_option(int id, char *value, void *arg, struct error *error)
-{
-	struct serve_options *options = arg;
-	uint32_t days;
-	int err;
-
-	switch (id) {
-	case 'F':
-		options->session.rate_given = true;
-		return parse_number(value, "-F (samples per second)", 1, REQUEST_RATE_MAX,
-				    &options->session.rate, error);
-	case OPTION_LISTEN:
-	case OPTION_INSECURE:
-		return add_address(options, value, id == OPTION_INSECURE, error);
-	case OPTION_TLS_CERT:
-		return set_file("--tls-cert", value, &options->access.certificate, error);
-	case OPTION_TLS_KEY:
-		return set_file("--tls-key", value, &options->access.key, error);
-	case OPTION_TLS_CLIENT_CA:
-		return set_file("--tls-client-ca", value, &options->access.client_ca, error);
-	case OPTION_TOKEN_FILE:
-		return set_file("--token-file", value, &options->access.token, error);
-	case OPTION_STORE:
-		options->store.path = value;
-		return *value ? 0 : error_set(error, EINVAL, "--store: the directory is empty");
-	case OPTION_NO_STORE:
-		options->store.path = NULL;
-		return 0;
-	case OPTION_STORE_SIZE:
-		return parse_store_size(value, &options->store.limits.bytes, error);
-	case OPTION_STORE_DAYS:
-		err = parse_number(value, "--store-days", 1, STORE_DAYS_MAX, &days, error);
-		if (!err)
-			options->store.limits.age_s = days * DAY;
-		return err;
-	case OPTION_WINDOW:
-		return parse_window(value, &options->store.window_s, error);
-	case OPTION_LABELS:
-		err = labels_choose(&options->labels, value, error);
-		options->store.labels = options->labels.chosen;
-		options->session.goroutines = labels_of_goroutines(&options->labels);
-		return err;
-	case OPTION_USER:
-		options->user = value;
-		return 0;
-	case SANDBOX_MODE:
-	case SANDBOX_TIMEOUT:
-		return sandbox_option_parse(id, value, &options->sandbox, error);
-	case CACHE_DIRECTORY:
-	case CACHE_OFF:
-		return cache_option_parse(id, value, &options->cache, error);
-	case 'q':
-		options->quiet = true;
-		return 0;
-	case 'h':
-		options->help = true;
-		return 0;
-	default:
-		return error_set(error, EINVAL, "unknown option");
-	}
-}
-
 static int parse_options(int argc, char **argv, struct serve_options *options, struct error *error)
 {
 	const char *state = getenv("STATE_DIRECTORY");
 	int first, err;
 
 	*options = (struct serve_options){
-		.session.source = SOURCE_MODULE,
-		.session.rate = RATE_DEFAULT,
-		.session.rate_given = true,
-		.session.cpus = "",
-		.session.cpulist.all = true,
-		.session.parts = STACKBEAT_PARTS_ALL,
-		.session.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
-		.session.stack_copy = STACK_COPY_DEFAULT,
-		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
-		.session.budget = STACKBEAT_BUDGET_DEFAULT,
-		.session.system_wide = true,
 		.labels.chosen = LABELS_SERVED,
 		.store.path = state && *state ? state : STORE_DEFAULT,
 		.store.labels = LABELS_STORED,
@@ -263,8 +228,12 @@ static int parse_options(int argc, char **argv, struct serve_options *options, s
 		.store.limits.age_s = STORE_DAYS_DEFAULT * DAY,
 		.store.limits.merge_age_s = {MERGE_AGE_10_MINUTES, MERGE_AGE_HOUR},
 	};
-	err = options_parse(argc, argv, serve_options, false, parse_serve_option, options, &first,
-			    error);
+	session_config_init(&options->session);
+	options->session.source = SOURCE_MODULE;
+	options->session.rate = RATE_DEFAULT;
+	options->session.rate_given = true;
+	options->session.system_wide = true;
+	err = options_parse(argc, argv, serve_options, false, options, &first, error);
 	if (!err && first < argc)
 		return error_set(error, EINVAL, "unexpected argument '%s'", argv[first]);
 	return err;
@@ -326,7 +295,8 @@ static int open_listeners(struct http_process *server, struct error *error)
 	if (!err && !http->listener_count && !options->address_count) {
 		if (mkdir(RUN_DIRECTORY, 0755) && errno != EEXIST)
 			return error_errno(error, errno, RUN_DIRECTORY);
-		err = add_address(options, LISTEN_DEFAULT, false, error);
+		options->addresses[options->address_count++] =
+			(struct http_address){LISTEN_DEFAULT, false};
 	}
 	for (size_t i = 0; i < options->address_count && !err; i++) {
 		const struct http_address *address = &options->addresses[i];

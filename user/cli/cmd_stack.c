@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
 #include "inspect/go_process.h"
 #include "inspect/goroutines.h"
@@ -21,20 +22,46 @@
 #define WORDS_DEFAULT 512u
 #define WORDS_MAX (1u << 20)
 
-enum {
-	OPTION_WORDS = OPTION_LONG_ONLY,
+static int parse_goroutine(const struct cli_option *option, char *text, void *arg,
+			   struct error *error)
+{
+	uint64_t *id = option_target(option, arg);
+	char *end;
+
+	errno = 0;
+	*id = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+	if (*id && !errno && !*end)
+		return 0;
+	return error_set(error, EINVAL, "-g: '%s' is not the number of a goroutine", text);
+}
+
+struct stack_command {
+	uint32_t pid, tid, words;
+	uint64_t goroutine; /* 0: none */
+	bool help;
+	struct sandbox_options sandbox_options;
+	struct reader_sandbox sandbox;
+	struct symbolize_messages messages;
+	struct go_process process; /* of a goroutine */
+	struct stack_walk walk;
+	struct stack_symbols symbols;
 };
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'p', "pid", "PID", "the process; also without -p"},
-	{'t', "tid", "TID", "the thread (default: the first one of the process)"},
-	{'g', "goroutine", "ID", "a goroutine that does not run, of a Go program"},
-	{OPTION_WORDS, "words", "N", "print up to N words of each stack (default: 512)"},
-	SYMBOLIZE_TIMEOUT_OPTION,
-	SANDBOX_OPTION,
-	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
-	HELP_OPTION,
+	{'p', "pid", "PID", "the process; also without -p",
+	 OPTION_NUMBER(struct stack_command, pid, 1, INT32_MAX)},
+	{'t', "tid", "TID", "the thread (default: the first one of the process)",
+	 OPTION_NUMBER(struct stack_command, tid, 1, INT32_MAX)},
+	{'g', "goroutine", "ID", "a goroutine that does not run, of a Go program",
+	 OPTION_CALL(parse_goroutine), OPTION_TARGET(uint64_t, struct stack_command, goroutine)},
+	{0, "words", "N", "print up to N words of each stack (default: 512)",
+	 OPTION_NUMBER(struct stack_command, words, 0, WORDS_MAX)},
+	SYMBOLIZE_TIMEOUT_OPTION(struct stack_command, sandbox_options),
+	SANDBOX_OPTION(struct stack_command, sandbox_options),
+	{'v', "verbose", NULL, "list all problems with files, not only the first five",
+	 OPTION_FLAG(struct stack_command, messages.verbose)},
+	HELP_OPTION(struct stack_command, help),
 };
 /* clang-format on */
 
@@ -55,60 +82,11 @@ static const struct command_help help = {
 		"for a wrong command line.",
 };
 
-struct stack_command {
-	uint32_t pid, tid, words;
-	uint64_t goroutine; /* 0: none */
-	bool help;
-	struct sandbox_options sandbox_options;
-	struct reader_sandbox sandbox;
-	struct symbolize_messages messages;
-	struct go_process process; /* of a goroutine */
-	struct stack_walk walk;
-	struct stack_symbols symbols;
-};
-
-static int parse_goroutine(const char *text, uint64_t *id, struct error *error)
-{
-	char *end;
-
-	errno = 0;
-	*id = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-	if (*id && !errno && !*end)
-		return 0;
-	return error_set(error, EINVAL, "-g: '%s' is not the number of a goroutine", text);
-}
-
-static int cmd_stack_parse_option(int id, char *value, void *arg, struct error *error)
-{
-	struct stack_command *stack = arg;
-
-	switch (id) {
-	case 'p':
-		return parse_number(value, "-p: a process ID", 1, INT32_MAX, &stack->pid, error);
-	case 't':
-		return parse_number(value, "-t: a thread ID", 1, INT32_MAX, &stack->tid, error);
-	case 'g':
-		return parse_goroutine(value, &stack->goroutine, error);
-	case OPTION_WORDS:
-		return parse_number(value, "--words", 0, WORDS_MAX, &stack->words, error);
-	case SANDBOX_MODE:
-	case SANDBOX_TIMEOUT:
-		return sandbox_option_parse(id, value, &stack->sandbox_options, error);
-	case 'v':
-		stack->messages.verbose = true;
-		return 0;
-	default:
-		stack->help = true;
-		return 0;
-	}
-}
-
 static int cmd_stack_parse(int argc, char **argv, struct stack_command *stack, struct error *error)
 {
 	int first, err;
 
-	err = options_parse(argc, argv, options, false, cmd_stack_parse_option, stack, &first,
-			    error);
+	err = options_parse(argc, argv, options, false, stack, &first, error);
 	if (err || stack->help)
 		return err;
 	err = options_pid(argc, argv, first, &stack->pid, error);

@@ -12,10 +12,17 @@
 #include "record/counters.h"
 #include "session/netlink.h"
 
-static const struct cli_option options[] = {
-	{'j', "json", NULL, "print one JSON object with all counters"},
-	HELP_OPTION,
+struct status_arguments {
+	bool json, help;
 };
+
+/* clang-format off */
+static const struct cli_option options[] = {
+	{'j', "json", NULL, "print one JSON object with all counters",
+	 OPTION_FLAG(struct status_arguments, json)},
+	HELP_OPTION(struct status_arguments, help),
+};
+/* clang-format on */
 
 static const struct command_help help = {
 	.synopsis = "stackbeat status [--json]",
@@ -131,23 +138,6 @@ static int print_table(struct netlink *control, const struct netlink_module *mod
 	return netlink_list(control, print_session, &count, error);
 }
 
-struct status_arguments {
-	bool json, help;
-};
-
-static int parse_status_option(int id, char *value, void *arg, struct error *error)
-{
-	struct status_arguments *arguments = arg;
-
-	(void)value;
-	(void)error;
-	if (id == 'j')
-		arguments->json = true;
-	else
-		arguments->help = true;
-	return 0;
-}
-
 int cmd_status(int argc, char **argv)
 {
 	struct netlink_module module = {0};
@@ -156,8 +146,7 @@ int cmd_status(int argc, char **argv)
 	struct error error;
 	int first, err;
 
-	err = options_parse(argc, argv, options, false, parse_status_option, &arguments, &first,
-			    &error);
+	err = options_parse(argc, argv, options, false, &arguments, &first, &error);
 	if (!err && !arguments.help && first < argc)
 		err = error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[first]);
 	if (err) {

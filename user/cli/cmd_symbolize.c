@@ -10,7 +10,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
+#include "cli/view_options.h"
 #include "debuginfo/debug_files.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
@@ -32,29 +34,57 @@
 
 #define DIRECTORIES_MAX 16u
 
-enum {
-	OPTION_BINARIES = OPTION_LONG_ONLY,
-	OPTION_KALLSYMS,
-	OPTION_DEBUG_DIR,
-	OPTION_GO_HIDE_RUNTIME,
+struct symbolize {
+	const char *input, *output, *binaries, *kallsyms_path;
+	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
+	size_t directory_count;
+	bool hides_go_runtime, quiet, help;
+	struct sandbox_options sandbox_options;
+	struct reader_sandbox sandbox;
+	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
+	struct kallsyms *kallsyms;
+	struct kernel *kernel;
+	struct symbolize_messages messages;
+	size_t missing; /* mappings */
 };
+
+static int add_debug_directory(const struct cli_option *option, char *value, void *arg,
+			       struct error *error)
+{
+	struct symbolize *symbolize = arg;
+
+	(void)option;
+	if (!*value)
+		return error_set(error, EINVAL, "--debug-dir: the directory is empty");
+	if (symbolize->directory_count == DIRECTORIES_MAX)
+		return error_set(error, EINVAL, "--debug-dir: more than %u directories",
+				 DIRECTORIES_MAX);
+	symbolize->directories[symbolize->directory_count++] = value;
+	return 0;
+}
 
 /* clang-format off */
 static const struct cli_option options[] = {
-	{'o', "output", "FILE", "output file (default: FILE itself); - for standard output"},
-	{OPTION_BINARIES, "binaries", "WHERE",
+	{'o', "output", "FILE", "output file (default: FILE itself); - for standard output",
+	 OPTION_PATH(struct symbolize, output)},
+	{0, "binaries", "WHERE",
 	 "look for programs and libraries there first: a directory that was filled by 'stackbeat "
-	 "record' with --save-binaries, or an archive of 'stackbeat archive'"},
-	{OPTION_KALLSYMS, "kallsyms", "FILE",
-	 "symbols of the kernel: a copy of its /proc/kallsyms"},
-	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
-	 "look for debug files in DIR/.build-id too; repeatable"},
-	GO_HIDE_RUNTIME_OPTION(OPTION_GO_HIDE_RUNTIME),
-	SYMBOLIZE_TIMEOUT_OPTION,
-	SANDBOX_OPTION,
-	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
-	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
-	HELP_OPTION,
+	 "record' with --save-binaries, or an archive of 'stackbeat archive'",
+	 OPTION_PATH(struct symbolize, binaries)},
+	{0, "kallsyms", "FILE",
+	 "symbols of the kernel: a copy of its /proc/kallsyms",
+	 OPTION_PATH(struct symbolize, kallsyms_path)},
+	{0, "debug-dir", "DIR",
+	 "look for debug files in DIR/.build-id too; repeatable",
+	 OPTION_CALL(add_debug_directory)},
+	GO_HIDE_RUNTIME_OPTION(struct symbolize, hides_go_runtime),
+	SYMBOLIZE_TIMEOUT_OPTION(struct symbolize, sandbox_options),
+	SANDBOX_OPTION(struct symbolize, sandbox_options),
+	{'q', "quiet", NULL, "print no summary and no list of missing binaries",
+	 OPTION_FLAG(struct symbolize, quiet)},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five",
+	 OPTION_FLAG(struct symbolize, messages.verbose)},
+	HELP_OPTION(struct symbolize, help),
 };
 /* clang-format on */
 
@@ -71,65 +101,10 @@ static const struct command_help help = {
 		 "line.",
 };
 
-struct symbolize {
-	const char *input, *output, *binaries, *kallsyms_path;
-	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
-	size_t directory_count;
-	bool hides_go_runtime, quiet, help;
-	struct sandbox_options sandbox_options;
-	struct reader_sandbox sandbox;
-	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
-	struct kallsyms *kallsyms;
-	struct kernel *kernel;
-	struct symbolize_messages messages;
-	size_t missing; /* mappings */
-};
-
-static int parse_symbolize_option(int id, char *value, void *arg, struct error *error)
-{
-	struct symbolize *symbolize = arg;
-
-	if (value && !*value)
-		return error_set(error, EINVAL, "the value of an option is empty");
-	switch (id) {
-	case 'o':
-		symbolize->output = value;
-		return 0;
-	case OPTION_BINARIES:
-		symbolize->binaries = value;
-		return 0;
-	case OPTION_KALLSYMS:
-		symbolize->kallsyms_path = value;
-		return 0;
-	case OPTION_DEBUG_DIR:
-		if (symbolize->directory_count == DIRECTORIES_MAX)
-			return error_set(error, EINVAL, "--debug-dir: more than %u directories",
-					 DIRECTORIES_MAX);
-		symbolize->directories[symbolize->directory_count++] = value;
-		return 0;
-	case OPTION_GO_HIDE_RUNTIME:
-		symbolize->hides_go_runtime = true;
-		return 0;
-	case SANDBOX_MODE:
-	case SANDBOX_TIMEOUT:
-		return sandbox_option_parse(id, value, &symbolize->sandbox_options, error);
-	case 'q':
-		symbolize->quiet = true;
-		return 0;
-	case 'v':
-		symbolize->messages.verbose = true;
-		return 0;
-	default:
-		symbolize->help = true;
-		return 0;
-	}
-}
-
 static int cmd_symbolize_parse(struct symbolize *symbolize, int argc, char **argv,
 			       struct error *error)
 {
-	int first, err = options_parse(argc, argv, options, false, parse_symbolize_option,
-				       symbolize, &first, error);
+	int first, err = options_parse(argc, argv, options, false, symbolize, &first, error);
 
 	if (err || symbolize->help)
 		return err;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cli/options.h"
+#include "cli/sandbox_option.h"
 #include "debuginfo/debuginfod.h"
 #include "lib/error.h"
 #include "symbolize/symbolize_options.h"

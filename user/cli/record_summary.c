@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "cli/options.h"
+#include "cli/record_options.h"
+#include "cli/view_options.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/truncation.h"

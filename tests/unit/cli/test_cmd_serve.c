@@ -15,6 +15,7 @@
 
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "command.h"
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
@@ -572,9 +573,9 @@ static void values_have_bounds(void **state)
 	assert_usage("serve -F 1001",
 		     "-F (samples per second): '1001' is not a number from 1 to 1000");
 	assert_usage("serve --store-size 1048575",
-		     "--store-size: '1048575' is not a size from 1M on");
+		     "--store-size: '1048575' is not a size from 1M to 1048576G");
 	assert_usage("serve --store-size 1048577G",
-		     "--store-size: '1048577G' is not a size from 1M on");
+		     "--store-size: '1048577G' is not a size from 1M to 1048576G");
 	assert_usage("serve --store-days 0", "--store-days: '0' is not a number from 1 to 3660");
 	assert_usage("serve --store-days 3661",
 		     "--store-days: '3661' is not a number from 1 to 3660");
@@ -583,10 +584,10 @@ static void values_have_bounds(void **state)
 	assert_usage("serve --window 400", "--window: 10 minutes are no multiple of 400 seconds");
 	assert_usage("serve --sandbox=no", "--sandbox: 'no' is neither 'try' nor 'require'");
 	assert_usage("serve --store=", "--store: the directory is empty");
-	assert_usage("serve --tls-cert=", "--tls-cert: the path is empty");
-	assert_usage("serve --tls-client-ca=", "--tls-client-ca: the path is empty");
-	assert_usage("serve --tls-key=", "--tls-key: the path is empty");
-	assert_usage("serve --token-file=", "--token-file: the path is empty");
+	assert_usage("serve --tls-cert=", "--tls-cert: the file name is empty");
+	assert_usage("serve --tls-client-ca=", "--tls-client-ca: the file name is empty");
+	assert_usage("serve --tls-key=", "--tls-key: the file name is empty");
+	assert_usage("serve --token-file=", "--token-file: the file name is empty");
 	assert_int_equal(serve("serve --labels comm,x"), STATUS_USAGE);
 	assert_non_null(strstr(messages, "stackbeat serve: --labels: 'x' is none of comm, "));
 	assert_usage("serve x", "unexpected argument 'x'");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The command line of `stackbeat record`. */
+/* The table of options, the command line of `stackbeat record`, and views. */
 #include "unit.h"
 
 #include <errno.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "cli/record_options.h"
+#include "cli/view_options.h"
 #include "lib/error.h"
 
 static struct record_options options;
@@ -754,29 +756,140 @@ static void sizes_have_units_and_a_limit(void **state)
 	}
 }
 
-/* Of a command that shows a file. */
-static const struct cli_option table[] = {
-	{'o', "output", "FILE", "the output, a text that is so long that it needs a second line"},
-	{OPTION_LONG_ONLY, "a-very-long-option", "VALUE", "begins on the next line"},
-	SAMPLE_TYPE_OPTION,
-	GROUP_OPTION("label"),
-	DIFF_OPTIONS,
-	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
-	{'x', NULL, NULL, "has no name"},
-	HELP_OPTION,
+/* A subcommand with an option of each kind, and a guard behind each target. */
+enum color { RED, GREEN, BLUE };
+
+struct kinds {
+	bool flag, given;
+	uint8_t guards[6];
+	uint32_t constant, number;
+	size_t count;
+	uint64_t size;
+	double seconds, percent;
+	const char *text, *path, *directory;
+	enum color color;
+	uint32_t guard;
 };
 
-static char others[256]; /* options that are not those of each such command */
+static const char *const color_names[] = {[RED] = "red", [GREEN] = "green", [BLUE] = "blue", NULL};
 
-static int take_other(int id, char *value, void *arg, struct error *out)
+/* clang-format off */
+static const struct cli_option kinds_table[] = {
+	{'f', "flag", NULL, "", OPTION_FLAG(struct kinds, flag)},
+	{0, "seven", NULL, "", OPTION_CONSTANT(struct kinds, constant, 7)},
+	{'n', "number", "N", "", OPTION_NUMBER(struct kinds, number, 2, UINT32_MAX),
+	 OPTION_GIVEN(struct kinds, given)},
+	{0, "count", "N", "", OPTION_COUNT(struct kinds, count, 0, 9)},
+	{0, "size", "SIZE", "", OPTION_SIZE(struct kinds, size, 1, UINT64_C(3) << 20)},
+	{0, "seconds", "SEC", "", OPTION_SECONDS(struct kinds, seconds, 0)},
+	{0, "percent", "P", "", OPTION_PERCENT(struct kinds, percent)},
+	{0, "text", "TEXT", "", OPTION_TEXT(struct kinds, text)},
+	{'p', NULL, "FILE", "", OPTION_PATH(struct kinds, path)},
+	{0, "dir", "DIR", "", OPTION_PATH(struct kinds, directory)},
+	{0, "color", "COLOR", "", OPTION_CHOICE(struct kinds, color, color_names)},
+	{0, "ignored", "X", "", OPTION_CALL(option_ignore)},
+	{0},
+};
+/* clang-format on */
+
+static struct kinds kinds;
+
+static int parse_kinds(char **argv)
 {
-	assert_ptr_equal(arg, others);
-	snprintf(others + strlen(others), sizeof(others) - strlen(others), "%c=%s ",
-		 id < OPTION_LONG_ONLY ? id : '-', value ? value : "");
+	int argc = 0, first, err;
+
+	while (argv[argc])
+		argc++;
+	memset(&kinds, 0, sizeof(kinds));
+	memset(&error, 0, sizeof(error));
+	err = options_parse(argc, argv, kinds_table, false, &kinds, &first, &error);
+	assert_int_equal(kinds.guard, 0);
+	for (size_t i = 0; i < sizeof(kinds.guards); i++)
+		assert_int_equal(kinds.guards[i], 0);
+	return err;
+}
+
+#define KINDS(...) assert_int_equal(parse_kinds(ARGV(__VA_ARGS__)), 0)
+#define REFUSES_KIND(message, ...)                                                                 \
+	do {                                                                                       \
+		assert_int_equal(parse_kinds(ARGV(__VA_ARGS__)), -EINVAL);                         \
+		assert_string_equal(error.text, message);                                          \
+	} while (0)
+
+static void each_kind_sets_its_target(void **state)
+{
+	(void)state;
+	KINDS();
+	assert_false(kinds.flag);
+	assert_false(kinds.given);
+	KINDS("--flag", "--seven", "--number=4294967295", "--count", "9", "--size", "2M",
+	      "--seconds", "0.5", "--percent", "12.5", "--text", "", "-p", "a", "--dir", "b",
+	      "--color", "blue", "--ignored", "x");
+	assert_true(kinds.flag);
+	assert_true(kinds.given);
+	assert_int_equal(kinds.constant, 7);
+	assert_int_equal(kinds.number, UINT32_MAX);
+	assert_int_equal(kinds.count, 9);
+	assert_int_equal(kinds.size, 2 << 20);
+	assert_true(kinds.seconds == 0.5);
+	assert_true(kinds.percent == 12.5);
+	assert_string_equal(kinds.text, "");
+	assert_string_equal(kinds.path, "a");
+	assert_string_equal(kinds.directory, "b");
+	assert_int_equal(kinds.color, BLUE);
+}
+
+/* A letter names an option in messages, or else its long name; the row has the bounds. */
+static void each_kind_names_its_option_and_bounds(void **state)
+{
+	(void)state;
+	REFUSES_KIND("-n: '1' is not a number from 2 to 4294967295", "--number", "1");
+	REFUSES_KIND("--count: '10' is not a number from 0 to 9", "--count=10");
+	REFUSES_KIND("--size: '0' is not a size from 1 to 3M", "--size", "0");
+	REFUSES_KIND("--size: '4M' is not a size from 1 to 3M", "--size", "4M");
+	REFUSES_KIND("--seconds: '0' is not a number of seconds above 0, at most 31536000",
+		     "--seconds", "0");
+	REFUSES_KIND("--percent: '101' is not a percentage from 0 to 100", "--percent", "101");
+	REFUSES_KIND("-p: the file name is empty", "-p", "");
+	REFUSES_KIND("--dir: the directory is empty", "--dir=");
+	REFUSES_KIND("--color: 'pink' is not red, green or blue", "--color", "pink");
+	REFUSES_KIND("'--flag=1': takes no value", "--flag=1");
+	REFUSES_KIND("unknown option '--numbers'; did you mean '--number'?", "--numbers");
+	/* A value that is refused leaves the target. */
+	assert_int_equal(parse_kinds(ARGV("--count", "3", "--count", "x")), -EINVAL);
+	assert_int_equal(kinds.count, 3);
+}
+
+/* A command that shows a file. */
+struct viewer {
+	struct view_options view;
+	char others[256]; /* options of this command only */
+};
+
+static struct viewer viewer;
+
+static int take_other(const struct cli_option *option, char *value, void *arg, struct error *out)
+{
+	assert_ptr_equal(arg, &viewer);
+	snprintf(viewer.others + strlen(viewer.others),
+		 sizeof(viewer.others) - strlen(viewer.others), "%c=%s ",
+		 option->letter ? option->letter : '-', value ? value : "");
 	return value && !strcmp(value, "bad") ? error_set(out, EINVAL, "it is bad") : 0;
 }
 
-static struct view_options view;
+/* clang-format off */
+static const struct cli_option table[] = {
+	{'o', "output", "FILE", "the output, a text that is so long that it needs a second line",
+	 OPTION_CALL(take_other)},
+	{0, "a-very-long-option", "VALUE", "begins on the next line", OPTION_CALL(take_other)},
+	SAMPLE_TYPE_OPTION(struct viewer),
+	GROUP_OPTION(struct viewer, "label"),
+	DIFF_OPTIONS(struct viewer),
+	GO_HIDE_RUNTIME_OPTION(struct viewer, view.hides_go_runtime),
+	{'x', NULL, NULL, "has no name", OPTION_CALL(take_other)},
+	HELP_OPTION(struct viewer, view.help),
+};
+/* clang-format on */
 
 static int parse_view(char **argv)
 {
@@ -784,10 +897,9 @@ static int parse_view(char **argv)
 
 	while (argv[argc])
 		argc++;
-	*others = '\0';
-	memset(&view, 0xaa, sizeof(view));
+	memset(&viewer, 0, sizeof(viewer));
 	memset(&error, 0, sizeof(error));
-	return view_options_parse(argc, argv, table, take_other, others, &view, &error);
+	return view_options_parse(argc, argv, table, &viewer, &viewer.view, &error);
 }
 
 #define VIEWS(...) assert_int_equal(parse_view(ARGV(__VA_ARGS__)), 0)
@@ -801,47 +913,47 @@ static void views_have_options_in_common(void **state)
 {
 	(void)state;
 	VIEWS("a.pb.gz");
-	assert_string_equal(view.file, "a.pb.gz");
-	assert_null(view.sample_type);
-	assert_null(view.group);
-	assert_null(view.base);
-	assert_false(view.absolute);
-	assert_false(view.hides_go_runtime);
-	assert_false(view.help);
-	assert_string_equal(others, "");
+	assert_string_equal(viewer.view.file, "a.pb.gz");
+	assert_null(viewer.view.sample_type);
+	assert_null(viewer.view.group);
+	assert_null(viewer.view.base);
+	assert_false(viewer.view.absolute);
+	assert_false(viewer.view.hides_go_runtime);
+	assert_false(viewer.view.help);
+	assert_string_equal(viewer.others, "");
 
 	/* Options may follow the file. */
 	VIEWS("--sample-type", "cpu", "a.pb.gz", "--group=comm", "-o", "b", "--diff", "c", "-x",
 	      "--absolute", "--a-very-long-option", "d");
-	assert_string_equal(view.file, "a.pb.gz");
-	assert_string_equal(view.sample_type, "cpu");
-	assert_string_equal(view.group, "comm");
-	assert_string_equal(view.base, "c");
-	assert_true(view.absolute);
-	assert_false(view.hides_go_runtime);
-	assert_string_equal(others, "o=b x= -=d ");
+	assert_string_equal(viewer.view.file, "a.pb.gz");
+	assert_string_equal(viewer.view.sample_type, "cpu");
+	assert_string_equal(viewer.view.group, "comm");
+	assert_string_equal(viewer.view.base, "c");
+	assert_true(viewer.view.absolute);
+	assert_false(viewer.view.hides_go_runtime);
+	assert_string_equal(viewer.others, "o=b x= -=d ");
 	VIEWS("--go-hide-runtime", "--", "-o");
-	assert_true(view.hides_go_runtime);
-	assert_string_equal(view.file, "-o");
-	assert_string_equal(others, "");
+	assert_true(viewer.view.hides_go_runtime);
+	assert_string_equal(viewer.view.file, "-o");
+	assert_string_equal(viewer.others, "");
 
 	/* Help needs no file. */
 	VIEWS("--help");
-	assert_true(view.help);
+	assert_true(viewer.view.help);
 	VIEWS("-h", "a", "b");
-	assert_true(view.help);
+	assert_true(viewer.view.help);
 
 	/* Without a file, it is what record writes; several are added up. */
 	VIEWS("-x");
-	assert_string_equal(view.file, "stackbeat.pb.gz");
-	assert_int_equal(view.file_count, 1);
+	assert_string_equal(viewer.view.file, "stackbeat.pb.gz");
+	assert_int_equal(viewer.view.file_count, 1);
 	VIEWS("a", "b", "c");
-	assert_int_equal(view.file_count, 3);
-	assert_string_equal(view.files[2], "c");
+	assert_int_equal(viewer.view.file_count, 3);
+	assert_string_equal(viewer.view.files[2], "c");
 	REFUSES_VIEW("only one of the files can be standard input", "a", "-", "-");
 	REFUSES_VIEW("--absolute needs --diff", "a", "--absolute");
 	REFUSES_VIEW("it is bad", "-o", "bad", "-x", "a");
-	assert_string_equal(others, "o=bad ");
+	assert_string_equal(viewer.others, "o=bad ");
 	REFUSES_VIEW("'--absolute=1': takes no value", "--absolute=1");
 	REFUSES_VIEW("unknown option '-Z'", "-Z");
 	REFUSES_VIEW("unknown option '--rows'", "--rows");
@@ -849,22 +961,25 @@ static void views_have_options_in_common(void **state)
 	/* One of both files can be standard input. */
 	VIEWS("-", "--diff", "a");
 	VIEWS("a", "--diff", "-");
-	assert_string_equal(view.base, "-");
+	assert_string_equal(viewer.view.base, "-");
 	VIEWS("-");
-	assert_string_equal(view.file, "-");
+	assert_string_equal(viewer.view.file, "-");
 	REFUSES_VIEW("--diff: only one of both files can be standard input", "-", "--diff", "-");
 }
 
 static void help_has_columns(void **state)
 {
+	/* clang-format off */
 	const struct cli_option short_table[] = {
 		{'o', "output", "FILE",
-		 "123456789 123456789 123456789 123456789 123456789 12345678 end"},
-		{OPTION_LONG_ONLY, "sixteen-letters.", "N", "begins beside it"},
-		{OPTION_LONG_ONLY, "seventeen-letters", "N", "begins  below it"},
-		{'x', NULL, NULL, "no name"},
-		HELP_OPTION,
+		 "123456789 123456789 123456789 123456789 123456789 12345678 end",
+		 OPTION_CALL(option_ignore)},
+		{0, "sixteen-letters.", "N", "begins beside it", OPTION_CALL(option_ignore)},
+		{0, "seventeen-letters", "N", "begins  below it", OPTION_CALL(option_ignore)},
+		{'x', NULL, NULL, "no name", OPTION_CALL(option_ignore)},
+		HELP_OPTION(struct viewer, view.help),
 	};
+	/* clang-format on */
 	struct command_help help = {
 		.synopsis = "stackbeat it",
 		.description = "123456789 123456789 123456789 123456789 123456789 123456789 "
@@ -911,6 +1026,8 @@ static void help_has_columns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_kind_sets_its_target),
+		cmocka_unit_test(each_kind_names_its_option_and_bounds),
 		cmocka_unit_test(options_have_defaults),
 		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),

@@ -78,7 +78,7 @@ static void errors_name_the_problem(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(no_ids) / sizeof(no_ids[0]); i++)
-		REFUSES("--session", "-s", (char *)no_ids[i]);
+		REFUSES("-s: ", "-s", (char *)no_ids[i]);
 	REFUSES("-s: its value is missing", "-s");
 	REFUSES("--session: its value is missing", "1", "--session");
 	REFUSES("'--no-such'", "--no-such");

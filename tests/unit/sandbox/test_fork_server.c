@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/sandbox_option.h"
 #include "debuginfo/elf_headers.h"
 #include "lib/clock.h"
 #include "lib/error.h"

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The common part of the subcommands that show a pprof file: what they show of it. */
+#ifndef STACKBEAT_CLI_VIEW_OPTIONS_H
+#define STACKBEAT_CLI_VIEW_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "cli/options.h"
+
+struct error;
+struct profile;
+
+/* The output of record, and the input of the subcommands that show a file. */
+#define OUTPUT_DEFAULT "stackbeat.pb.gz"
+
+/* Regular expressions of struct profile_view. */
+enum view_pattern { VIEW_FOCUS, VIEW_IGNORE, VIEW_HIDE, VIEW_SHOW, VIEW_PATTERNS };
+
+/* The common part of the subcommands that show a pprof file. */
+struct view_options {
+	const char *file; /* the first of the files */
+	char **files; /* in argv, or the default */
+	int file_count;
+	const char *sample_type, *group; /* NULL: not given */
+	const char *base; /* file to compare with; NULL: none */
+	bool absolute; /* with `base`: do not scale to its total */
+	const char *patterns[VIEW_PATTERNS]; /* regular expressions; NULL: none */
+	bool lines; /* names with source lines */
+	const char *sort; /* keys, with commas; NULL: functions */
+	bool hides_go_runtime; /* see symbolize/go_runtime.h */
+	bool help;
+};
+
+/* The regular expression of a pattern, as an OPTION_TEXT. */
+option_fn option_pattern;
+
+/* Rows for the table of a subcommand with a struct view_options in its member `view`. */
+/* clang-format off */
+#define SAMPLE_TYPE_OPTION(type)                                                                   \
+	{0, "sample-type", "NAME",                                                                 \
+	 "value to show (default: the default of FILE, or its last)",                              \
+	 OPTION_TEXT(type, view.sample_type)}
+#define GO_HIDE_RUNTIME_OPTION(type, member)                                                       \
+	{0, "go-hide-runtime", NULL,                                                               \
+	 "leave out the functions of Go's runtime at the leaf end: their time is the caller's",    \
+	 OPTION_FLAG(type, member)}
+#define PATTERN_OPTION(type, name, pattern, help)                                                  \
+	{0, name, "REGEX", help,                                                                   \
+	 OPTION_CALL(option_pattern), OPTION_TARGET(const char *, type, view.patterns[pattern])}
+#define FILTER_OPTIONS(type)                                                                       \
+	PATTERN_OPTION(type, "focus", VIEW_FOCUS,                                                  \
+		       "show only samples with a frame whose function, source file or file "       \
+		       "matches"),                                                                 \
+	PATTERN_OPTION(type, "ignore", VIEW_IGNORE, "leave out samples with such a frame"),        \
+	PATTERN_OPTION(type, "hide", VIEW_HIDE,                                                    \
+		       "leave out such frames: their time is the caller's"),                       \
+	PATTERN_OPTION(type, "show", VIEW_SHOW, "show only such frames"),                          \
+	{0, "lines", NULL, "divide functions by source lines", OPTION_FLAG(type, view.lines)}
+#define GROUP_OPTION(type, help)                                                                   \
+	{0, "group", "LABEL", help, OPTION_TEXT(type, view.group)}
+#define DIFF_OPTIONS(type)                                                                         \
+	{0, "diff", "BASE",                                                                        \
+	 "show how FILE differs from the pprof file BASE, as shares of their totals",              \
+	 OPTION_TEXT(type, view.base)},                                                            \
+	{0, "absolute", NULL, "with --diff: do not scale FILE to the total of BASE",               \
+	 OPTION_FLAG(type, view.absolute)}
+/* clang-format on */
+
+/*
+ * As options_parse(), for a subcommand with files, by default OUTPUT_DEFAULT; `view` is the member
+ * of `options`.
+ */
+int view_options_parse(int argc, char **argv, const struct cli_option *table, void *options,
+		       struct view_options *view, struct error *error);
+
+/*
+ * Reads the files into one profile, and the base if there is one, else NULL. The caller frees both.
+ * Returns 0, or -EINVAL or -ENOMEM with both NULL.
+ */
+int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
+	      struct error *error);
+
+#endif
