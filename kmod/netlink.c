@@ -41,28 +41,53 @@ static const struct nla_policy sb_get_policy[] = {
 	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
 };
 
-/* Ranges are checked by code, for error messages with the range. */
-static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
+/* Without the numbers, which sb_netlink_init() adds. */
+static struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] __ro_after_init = {
 	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
-	[STACKBEAT_A_STATE] = { .type = NLA_U32 },
-	[STACKBEAT_A_RATE] = { .type = NLA_U32 },
-	[STACKBEAT_A_PARTS] = { .type = NLA_U32 },
 	[STACKBEAT_A_PIDS] = NLA_POLICY_NESTED(sb_pid_policy),
-	[STACKBEAT_A_INHERIT] = { .type = NLA_U8 },
 	[STACKBEAT_A_CPUS] = { .type = NLA_NUL_STRING, .len = STACKBEAT_CPULIST_MAX - 1 },
-	[STACKBEAT_A_MAX_DEPTH] = { .type = NLA_U32 },
-	[STACKBEAT_A_RING_SIZE] = { .type = NLA_U32 },
-	[STACKBEAT_A_WATERMARK] = { .type = NLA_U32 },
 	[STACKBEAT_A_PID] = { .type = NLA_REJECT },
-	[STACKBEAT_A_NO_JITTER] = { .type = NLA_U8 },
-	[STACKBEAT_A_BUDGET] = { .type = NLA_U32 },
 	[STACKBEAT_A_TIDS] = NLA_POLICY_NESTED(sb_pid_policy),
 	[STACKBEAT_A_CGROUPS] = NLA_POLICY_NESTED(sb_cgroup_policy),
 	[STACKBEAT_A_EXCLUDE_COMMS] = NLA_POLICY_NESTED(sb_comm_policy),
-	[STACKBEAT_A_UNWIND_TABLES] = { .type = NLA_U8 },
-	[STACKBEAT_A_STACK_COPY] = { .type = NLA_U32 },
-	[STACKBEAT_A_STACK_COPY_EVERY] = { .type = NLA_U32 },
-	[STACKBEAT_A_GOROUTINES] = { .type = NLA_U8 },
+};
+
+/*
+ * The numbers among the settings: their members, and their ranges, which are checked by code, for
+ * error messages with the range. sb_check_number() has the rules that are no range.
+ */
+static const struct sb_number {
+	enum stackbeat_attr attr;
+	u16 offset, size;	/* in struct sb_settings */
+	u32 min, max;
+	const char *message;
+} sb_numbers[] = {
+#define SB_NUMBER(attr, member, min, max, message) \
+	{ attr, offsetof(struct sb_settings, member), sizeof_field(struct sb_settings, member), \
+	  min, max, message }
+	SB_NUMBER(STACKBEAT_A_STATE, state, STACKBEAT_STATE_RUNNING, STACKBEAT_STATE_PAUSED,
+		  "the state must be running, stopped or paused"),
+	SB_NUMBER(STACKBEAT_A_RATE, rate, STACKBEAT_RATE_MIN, U32_MAX,
+		  "the rate must be 1 Hz to the module's rate_max"),
+	SB_NUMBER(STACKBEAT_A_PARTS, parts, 1, STACKBEAT_PARTS_ALL,
+		  "the parts must be kernel (1), user (2) or both (3)"),
+	SB_NUMBER(STACKBEAT_A_INHERIT, inherit, 0, 1, "inherit must be 0 or 1"),
+	SB_NUMBER(STACKBEAT_A_MAX_DEPTH, max_depth, 1, STACKBEAT_USER_FRAMES_MAX,
+		  "the maximum depth must be 1 to 1023 frames"),
+	SB_NUMBER(STACKBEAT_A_RING_SIZE, ring_size, STACKBEAT_RING_SIZE_MIN, STACKBEAT_RING_SIZE_MAX,
+		  "the ring size must be a power of two, 64 KiB to 64 MiB"),
+	SB_NUMBER(STACKBEAT_A_WATERMARK, watermark, 0, STACKBEAT_RING_SIZE_MAX,
+		  "the watermark must not be larger than the ring size"),
+	SB_NUMBER(STACKBEAT_A_NO_JITTER, no_jitter, 0, 1, "no_jitter must be 0 or 1"),
+	SB_NUMBER(STACKBEAT_A_BUDGET, budget_permille, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX,
+		  "the budget must be 1 to 500 thousandths of a CPU"),
+	SB_NUMBER(STACKBEAT_A_UNWIND_TABLES, unwind_tables, 0, 1, "unwind_tables must be 0 or 1"),
+	SB_NUMBER(STACKBEAT_A_STACK_COPY, stack_copy, 0, STACKBEAT_STACK_COPY_MAX,
+		  "the stack copy must be a multiple of 8 bytes, up to 64 KiB"),
+	SB_NUMBER(STACKBEAT_A_STACK_COPY_EVERY, stack_copy_every, 0, U32_MAX, NULL),
+	SB_NUMBER(STACKBEAT_A_GOROUTINES, goroutines, 0, STACKBEAT_GOROUTINE_ALL,
+		  "goroutines must be 0 to 7"),
+#undef SB_NUMBER
 };
 
 static struct genl_family sb_family;
@@ -77,136 +102,43 @@ static void sb_set_error(struct genl_info *info, enum stackbeat_attr attr,
 	info->extack->_msg = message;
 }
 
-/* Reads a u32 and checks its range; `message` names the attribute and the range. */
-static int sb_read_ranged(struct genl_info *info, enum stackbeat_attr attr, u32 min,
-			  u32 max, const char *message, u32 *value)
+/* Checks the range of a number, and what is more than a range. */
+static int sb_check_number(struct genl_info *info, const struct sb_number *number, u32 value)
 {
-	*value = nla_get_u32(info->attrs[attr]);
-	if (*value >= min && *value <= max)
-		return 0;
-	sb_set_error(info, attr, message);
-	return -ERANGE;
-}
+	u32 max = number->attr == STACKBEAT_A_RATE ? sb_rate_max : number->max;
+	int err = 0;
 
-static int sb_read_state(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_ranged(info, STACKBEAT_A_STATE, STACKBEAT_STATE_RUNNING,
-			      STACKBEAT_STATE_PAUSED,
-			      "the state must be running, stopped or paused",
-			      &settings->state);
-}
-
-static int sb_read_rate(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_ranged(info, STACKBEAT_A_RATE, STACKBEAT_RATE_MIN, sb_rate_max,
-			      "the rate must be 1 Hz to the module's rate_max",
-			      &settings->rate);
-}
-
-static int sb_read_parts(struct genl_info *info, struct sb_settings *settings)
-{
-	int err = sb_read_ranged(info, STACKBEAT_A_PARTS, 1, STACKBEAT_PARTS_ALL,
-				 "the parts must be kernel (1), user (2) or both (3)",
-				 &settings->parts);
-
-	if (err || !(settings->parts & STACKBEAT_PART_KERNEL) ||
+	if (value < number->min || value > max)
+		err = -ERANGE;
+	else if (number->attr == STACKBEAT_A_RING_SIZE && !is_power_of_2(value))
+		err = -EINVAL;
+	else if (number->attr == STACKBEAT_A_STACK_COPY && value % sizeof(u64))
+		err = -EINVAL;
+	if (err)
+		sb_set_error(info, number->attr, number->message);
+	if (err || number->attr != STACKBEAT_A_PARTS || !(value & STACKBEAT_PART_KERNEL) ||
 	    !security_locked_down(LOCKDOWN_PERF))
 		return err;
 	sb_set_error(info, STACKBEAT_A_PARTS, "the kernel is locked down: no kernel part");
 	return -EPERM;
 }
 
-static int sb_read_max_depth(struct genl_info *info, struct sb_settings *settings)
+static int sb_read_number(struct genl_info *info, const struct sb_number *number,
+			  struct sb_settings *settings)
 {
-	return sb_read_ranged(info, STACKBEAT_A_MAX_DEPTH, 1, STACKBEAT_USER_FRAMES_MAX,
-			      "the maximum depth must be 1 to 1023 frames",
-			      &settings->max_depth);
-}
+	const struct nlattr *attr = info->attrs[number->attr];
+	u32 value = number->size == sizeof(u8) ? nla_get_u8(attr) : nla_get_u32(attr);
+	void *member = (u8 *)settings + number->offset;
+	int err = sb_check_number(info, number, value);
 
-static int sb_read_watermark(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_ranged(info, STACKBEAT_A_WATERMARK, 0, STACKBEAT_RING_SIZE_MAX,
-			      "the watermark must not be larger than the ring size",
-			      &settings->watermark);
-}
-
-static int sb_read_ring_size(struct genl_info *info, struct sb_settings *settings)
-{
-	static const char message[] =
-		"the ring size must be a power of two, 64 KiB to 64 MiB";
-	int err = sb_read_ranged(info, STACKBEAT_A_RING_SIZE, STACKBEAT_RING_SIZE_MIN,
-				 STACKBEAT_RING_SIZE_MAX, message, &settings->ring_size);
-
-	if (err || is_power_of_2(settings->ring_size))
+	if (err)
 		return err;
-	sb_set_error(info, STACKBEAT_A_RING_SIZE, message);
-	return -EINVAL;
-}
-
-static int sb_read_budget(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_ranged(info, STACKBEAT_A_BUDGET, STACKBEAT_BUDGET_MIN,
-			      STACKBEAT_BUDGET_MAX,
-			      "the budget must be 1 to 500 thousandths of a CPU",
-			      &settings->budget_permille);
-}
-
-static int sb_read_flag(struct genl_info *info, enum stackbeat_attr attr, const char *message,
-			bool *flag)
-{
-	u8 value = nla_get_u8(info->attrs[attr]);
-
-	if (value > 1) {
-		sb_set_error(info, attr, message);
-		return -ERANGE;
-	}
-	*flag = value;
+	if (number->size == sizeof(u8))
+		*(u8 *)member = value;
+	else
+		*(u32 *)member = value;
+	settings->set |= BIT_ULL(number->attr);
 	return 0;
-}
-
-static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_flag(info, STACKBEAT_A_INHERIT, "inherit must be 0 or 1",
-			    &settings->inherit);
-}
-
-static int sb_read_no_jitter(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "no_jitter must be 0 or 1",
-			    &settings->no_jitter);
-}
-
-static int sb_read_unwind_tables(struct genl_info *info, struct sb_settings *settings)
-{
-	return sb_read_flag(info, STACKBEAT_A_UNWIND_TABLES, "unwind_tables must be 0 or 1",
-			    &settings->unwind_tables);
-}
-
-static int sb_read_stack_copy(struct genl_info *info, struct sb_settings *settings)
-{
-	static const char message[] = "the stack copy must be a multiple of 8 bytes, up to 64 KiB";
-	int err = sb_read_ranged(info, STACKBEAT_A_STACK_COPY, 0, STACKBEAT_STACK_COPY_MAX, message,
-				 &settings->stack_copy);
-
-	if (err || !(settings->stack_copy % sizeof(u64)))
-		return err;
-	sb_set_error(info, STACKBEAT_A_STACK_COPY, message);
-	return -EINVAL;
-}
-
-static int sb_read_stack_copy_every(struct genl_info *info, struct sb_settings *settings)
-{
-	settings->stack_copy_every = nla_get_u32(info->attrs[STACKBEAT_A_STACK_COPY_EVERY]);
-	return 0;
-}
-
-static int sb_read_goroutines(struct genl_info *info, struct sb_settings *settings)
-{
-	settings->goroutines = nla_get_u8(info->attrs[STACKBEAT_A_GOROUTINES]);
-	if (!(settings->goroutines & ~STACKBEAT_GOROUTINE_ALL))
-		return 0;
-	sb_set_error(info, STACKBEAT_A_GOROUTINES, "goroutines must be 0 to 7");
-	return -ERANGE;
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -319,21 +251,8 @@ static const struct {
 	enum stackbeat_attr attr;
 	int (*read)(struct genl_info *info, struct sb_settings *settings);
 } sb_readers[] = {
-	{ STACKBEAT_A_STATE, sb_read_state },
-	{ STACKBEAT_A_RATE, sb_read_rate },
-	{ STACKBEAT_A_PARTS, sb_read_parts },
-	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids: sets follow forks at once */
 	{ STACKBEAT_A_PIDS, sb_read_pids },
 	{ STACKBEAT_A_CPUS, sb_read_cpus },
-	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
-	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
-	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
-	{ STACKBEAT_A_NO_JITTER, sb_read_no_jitter },
-	{ STACKBEAT_A_BUDGET, sb_read_budget },
-	{ STACKBEAT_A_UNWIND_TABLES, sb_read_unwind_tables },
-	{ STACKBEAT_A_STACK_COPY, sb_read_stack_copy },
-	{ STACKBEAT_A_STACK_COPY_EVERY, sb_read_stack_copy_every },
-	{ STACKBEAT_A_GOROUTINES, sb_read_goroutines },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
 	{ STACKBEAT_A_EXCLUDE_COMMS, sb_read_comms },
@@ -344,6 +263,14 @@ static int sb_read_settings(struct genl_info *info, struct sb_settings *settings
 	size_t i;
 	int err;
 
+	/* `inherit` before the ids: sets follow forks at once. */
+	for (i = 0; i < ARRAY_SIZE(sb_numbers); i++) {
+		if (!info->attrs[sb_numbers[i].attr])
+			continue;
+		err = sb_read_number(info, &sb_numbers[i], settings);
+		if (err)
+			return err;
+	}
 	for (i = 0; i < ARRAY_SIZE(sb_readers); i++) {
 		if (!info->attrs[sb_readers[i].attr])
 			continue;
@@ -829,6 +756,11 @@ static struct genl_family sb_family __ro_after_init = {
 
 int __init sb_netlink_init(void)
 {
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sb_numbers); i++)
+		sb_set_policy[sb_numbers[i].attr].type =
+			sb_numbers[i].size == sizeof(u8) ? NLA_U8 : NLA_U32;
 	sb_events_init(&sb_family);
 	return genl_register_family(&sb_family);
 }

@@ -253,14 +253,14 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "more than one file is given" archive a b
 	refuses "-o: missing" archive -
 	refuses "no process ID is given" goroutines
-	refuses "-p: a process ID: '0'" goroutines -p 0
+	refuses "-p: '0'" goroutines -p 0
 	refuses "not '4711'" goroutines -p 1 4711
 	refuses "-o: the file name is empty" goroutines -p 1 -o ''
 	refuses "--text and --no-symbolize can't be combined" goroutines -p 1 --text --no-symbolize
 	refuses "no process ID is given" stack -t 1
 	refuses "a process ID: 'x'" goroutines x
 	refuses "not '2'" stack 1 2
-	refuses "-t: a thread ID: 'x'" stack -p 1 -t x
+	refuses "-t: 'x'" stack -p 1 -t x
 	refuses "-g: '-1' is not the number of a goroutine" stack -p 1 -g -1
 	refuses "-t and -g can't be combined" stack -p 1 -t 1 -g 1
 	refuses "--words: '-1'" stack -p 1 --words -1

@@ -37,7 +37,7 @@ HANG = 300 * int(os.environ.get("STACKBEAT_PATIENCE", "1"))  # seconds
 
 class Server:
     """
-    Requests are (path, headers, body). The last status is that of all further requests. `answer` is the body of the
+    Requests are (path, headers, body). All further requests get the last status. `answer` is the body of the
     answers, a message of protobuf.
     """
 
@@ -242,7 +242,7 @@ def openssl(scratch, command):
 
 
 def server_that_needs_certificates(scratch):
-    """Returns the context of a server that accepts those of client.pem."""
+    """Returns the context of a server that accepts the certificates of client.pem."""
     for name in ("server", "client", "other"):
         openssl(scratch, "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
                          f"-addext subjectAltName=IP:127.0.0.1 -keyout {name}.key -out {name}.pem")
@@ -271,7 +271,7 @@ def certificates_of_clients_are_sent(scratch):
 
 
 def certificates_outlive_the_rights(scratch):
-    """Those of root, for the store of another user."""
+    """The rights of root, for the store of another user."""
     context = server_that_needs_certificates(scratch)
     scratch.chmod(0o755)
     (scratch / "client.key").chmod(0o400)

@@ -180,6 +180,20 @@ const char *session_state_name(uint32_t state)
 	return state < STACKBEAT_STATE_COUNT ? names[state] : "?";
 }
 
+/* clang-format off */
+#define NETLINK_ROW(attr, type, member, initial)                                                   \
+	{STACKBEAT_A_##attr, sizeof(type), offsetof(struct netlink_settings, member),              \
+	 offsetof(struct netlink_session, member), _Generic((type)0, bool: true, default: false)},
+
+/* The numbers of settings and sessions: attributes, and members with their sizes. */
+static const struct {
+	enum stackbeat_attr attr;
+	size_t size;
+	size_t in_settings, in_session;
+	bool is_flag;
+} numbers[] = {NETLINK_NUMBERS(NETLINK_ROW)};
+/* clang-format on */
+
 static bool settings_have(const struct netlink_settings *settings, enum stackbeat_attr attr)
 {
 	return settings->set & NETLINK_SET(attr);
@@ -238,12 +252,6 @@ static bool put_comms(struct nl_msg *message, const struct netlink_settings *set
 	return true;
 }
 
-static bool put_flag(struct nl_msg *message, const struct netlink_settings *settings,
-		     enum stackbeat_attr attr, bool value)
-{
-	return !settings_have(settings, attr) || !nla_put_u8(message, (int)attr, value);
-}
-
 static bool put_filter(struct nl_msg *message, const struct netlink_settings *settings)
 {
 	return (!settings_have(settings, STACKBEAT_A_PIDS) ||
@@ -257,35 +265,16 @@ static bool put_filter(struct nl_msg *message, const struct netlink_settings *se
 
 static bool put_settings(struct nl_msg *message, const struct netlink_settings *settings)
 {
-	const struct {
-		enum stackbeat_attr attr;
-		uint32_t value;
-	} numbers[] = {
-		{STACKBEAT_A_STATE, settings->state},
-		{STACKBEAT_A_RATE, settings->rate},
-		{STACKBEAT_A_PARTS, settings->parts},
-		{STACKBEAT_A_MAX_DEPTH, settings->max_depth},
-		{STACKBEAT_A_RING_SIZE, settings->ring_size},
-		{STACKBEAT_A_WATERMARK, settings->watermark},
-		{STACKBEAT_A_BUDGET, settings->budget},
-		{STACKBEAT_A_STACK_COPY, settings->stack_copy},
-		{STACKBEAT_A_STACK_COPY_EVERY, settings->stack_copy_every},
-	};
-
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (settings_have(settings, numbers[i].attr) &&
-		    nla_put_u32(message, numbers[i].attr, numbers[i].value))
+		    nla_put(message, (int)numbers[i].attr, (int)numbers[i].size,
+			    (const char *)settings + numbers[i].in_settings))
 			return false;
 	}
 	if (settings_have(settings, STACKBEAT_A_CPUS) &&
 	    nla_put_string(message, STACKBEAT_A_CPUS, settings->cpus))
 		return false;
-	return put_flag(message, settings, STACKBEAT_A_INHERIT, settings->inherit) &&
-	       put_flag(message, settings, STACKBEAT_A_NO_JITTER, settings->no_jitter) &&
-	       put_flag(message, settings, STACKBEAT_A_UNWIND_TABLES, settings->unwind_tables) &&
-	       (!settings_have(settings, STACKBEAT_A_GOROUTINES) ||
-		!nla_put_u8(message, STACKBEAT_A_GOROUTINES, settings->goroutines)) &&
-	       put_filter(message, settings);
+	return put_filter(message, settings);
 }
 
 int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_settings *settings,
@@ -338,6 +327,19 @@ static void read_string(struct nlattr *attr, char *text, size_t size)
 	utf8_sanitize(text);
 }
 
+static void read_numbers(struct nlattr *const *attrs, struct netlink_session *session)
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct nlattr *attr = attrs[numbers[i].attr];
+		char *member = (char *)session + numbers[i].in_session;
+
+		if (numbers[i].is_flag)
+			*(bool *)member = read_flag(attr);
+		else if (attr && nla_len(attr) >= (int)numbers[i].size)
+			memcpy(member, nla_data(attr), numbers[i].size);
+	}
+}
+
 static int read_session(struct nl_msg *message, struct netlink_session *session)
 {
 	struct nlattr *attrs[STACKBEAT_A_COUNT];
@@ -346,20 +348,8 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	if (genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
 		return -EPROTO;
 	session->id = netlink_read_u32(attrs[STACKBEAT_A_SESSION]);
-	session->state = netlink_read_u32(attrs[STACKBEAT_A_STATE]);
-	session->rate = netlink_read_u32(attrs[STACKBEAT_A_RATE]);
-	session->parts = netlink_read_u32(attrs[STACKBEAT_A_PARTS]);
-	session->max_depth = netlink_read_u32(attrs[STACKBEAT_A_MAX_DEPTH]);
-	session->ring_size = netlink_read_u32(attrs[STACKBEAT_A_RING_SIZE]);
-	session->watermark = netlink_read_u32(attrs[STACKBEAT_A_WATERMARK]);
-	session->budget = netlink_read_u32(attrs[STACKBEAT_A_BUDGET]);
-	session->no_jitter = read_flag(attrs[STACKBEAT_A_NO_JITTER]);
+	read_numbers(attrs, session);
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
-	session->unwind_tables = read_flag(attrs[STACKBEAT_A_UNWIND_TABLES]);
-	if (attrs[STACKBEAT_A_GOROUTINES])
-		session->goroutines = nla_get_u8(attrs[STACKBEAT_A_GOROUTINES]);
-	session->stack_copy = netlink_read_u32(attrs[STACKBEAT_A_STACK_COPY]);
-	session->stack_copy_every = netlink_read_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]);
 	session->owner = netlink_read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));

@@ -28,22 +28,37 @@ struct netlink_ids {
 	size_t count;
 };
 
+/*
+ * The numbers and flags that `struct session_config` (session_config.h) sends as they are, and that
+ * a session is listed with: attribute, type, member, and default of the configuration.
+ */
+/* clang-format off */
+#define SESSION_NUMBERS(ROW)                                                                       \
+	ROW(PARTS, uint32_t, parts, STACKBEAT_PARTS_ALL) /* STACKBEAT_PART_* */                    \
+	ROW(MAX_DEPTH, uint32_t, max_depth, STACKBEAT_USER_FRAMES_DEFAULT) /* user frames */       \
+	ROW(RING_SIZE, uint32_t, ring_size, STACKBEAT_RING_SIZE_DEFAULT) /* bytes per CPU */       \
+	ROW(BUDGET, uint32_t, budget, STACKBEAT_BUDGET_DEFAULT) /* thousandths of a CPU */         \
+	ROW(NO_JITTER, bool, no_jitter, false)
+
+/* These, and the others, whose values session_configure() chooses. */
+#define NETLINK_NUMBERS(ROW)                                                                       \
+	SESSION_NUMBERS(ROW)                                                                       \
+	ROW(STATE, uint32_t, state, 0)                                                             \
+	ROW(RATE, uint32_t, rate, 0) /* Hz */                                                      \
+	ROW(WATERMARK, uint32_t, watermark, 0) /* bytes */                                         \
+	ROW(STACK_COPY, uint32_t, stack_copy, 0) /* bytes */                                       \
+	ROW(STACK_COPY_EVERY, uint32_t, stack_copy_every, 0) /* samples */                         \
+	ROW(INHERIT, bool, inherit, 0)                                                             \
+	ROW(UNWIND_TABLES, bool, unwind_tables, 0)                                                 \
+	ROW(GOROUTINES, uint8_t, goroutines, 0) /* STACKBEAT_GOROUTINE_* */
+
+#define NETLINK_MEMBER(attr, type, member, initial) type member;
+/* clang-format on */
+
 /* Settings of a session to change: the fields with their bit in `set`. */
 struct netlink_settings {
 	uint64_t set; /* NETLINK_SET() of each */
-	uint32_t state;
-	uint32_t rate; /* Hz */
-	uint32_t parts; /* STACKBEAT_PART_* */
-	uint32_t max_depth; /* user frames */
-	uint32_t ring_size; /* bytes */
-	uint32_t watermark; /* bytes */
-	uint32_t budget; /* thousandths of a CPU */
-	uint32_t stack_copy; /* bytes */
-	uint32_t stack_copy_every; /* samples */
-	bool inherit;
-	bool no_jitter;
-	bool unwind_tables;
-	uint8_t goroutines; /* STACKBEAT_GOROUTINE_* */
+	NETLINK_NUMBERS(NETLINK_MEMBER)
 	const char *cpus; /* list */
 	struct netlink_ids pids;
 	struct netlink_ids tids;
@@ -63,22 +78,12 @@ int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_
 /* Returns the name of a state (enum stackbeat_state); "?" if it is unknown. */
 const char *session_state_name(uint32_t state);
 
+/* A session. `unwind_tables`: they are used; before the first change: they can be used. */
 struct netlink_session {
 	uint32_t id;
-	uint32_t state;
-	uint32_t rate; /* Hz */
-	uint32_t parts;
-	uint32_t max_depth;
-	uint32_t ring_size;
-	uint32_t watermark;
-	uint32_t budget; /* thousandths of a CPU */
-	uint32_t stack_copy; /* bytes */
-	uint32_t stack_copy_every; /* samples */
 	uint32_t owner; /* process id */
-	bool no_jitter;
-	uint8_t goroutines; /* STACKBEAT_GOROUTINE_* */
-	bool unwind_tables; /* they are used; before the first change: they can be used */
 	bool restricted;
+	NETLINK_NUMBERS(NETLINK_MEMBER)
 	char owner_comm[16];
 	char cpus[STACKBEAT_CPULIST_MAX];
 	uint64_t stats[STACKBEAT_S_COUNT]; /* by enum stackbeat_stat */

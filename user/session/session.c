@@ -342,26 +342,22 @@ static int send_settings(struct session *session, const struct session_config *c
 	return err;
 }
 
+/* The bit of a number of the configuration, and its member in struct netlink_settings. */
+#define SESSION_SET(attr, type, member, initial) | NETLINK_SET(STACKBEAT_A_##attr)
+#define SESSION_VALUE(attr, type, member, initial) .member = config->member,
+
 int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error)
 {
 	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
 	uint32_t command = child;
 	struct netlink_settings settings = {
-		.set = NETLINK_SET(STACKBEAT_A_RATE) | NETLINK_SET(STACKBEAT_A_PARTS) |
-		       NETLINK_SET(STACKBEAT_A_MAX_DEPTH) | NETLINK_SET(STACKBEAT_A_RING_SIZE) |
-		       NETLINK_SET(STACKBEAT_A_CPUS) | NETLINK_SET(STACKBEAT_A_INHERIT) |
-		       NETLINK_SET(STACKBEAT_A_NO_JITTER) | NETLINK_SET(STACKBEAT_A_BUDGET) |
-		       NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
+		.set = NETLINK_SET(STACKBEAT_A_RATE) | NETLINK_SET(STACKBEAT_A_CPUS) |
+		       NETLINK_SET(STACKBEAT_A_INHERIT) | NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
 		       NETLINK_SET(STACKBEAT_A_STACK_COPY) | NETLINK_SET(STACKBEAT_A_PIDS) |
 		       NETLINK_SET(STACKBEAT_A_TIDS) | NETLINK_SET(STACKBEAT_A_CGROUPS) |
-		       NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
-		.parts = config->parts,
-		.max_depth = config->max_depth,
-		.ring_size = config->ring_size,
+		       NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS) SESSION_NUMBERS(SESSION_SET),
 		.inherit = !config->no_inherit,
-		.no_jitter = config->no_jitter,
-		.budget = config->budget,
 		.cpus = session->cpus,
 		.pids = {config->pids, config->pid_count},
 		.tids = {config->tids, config->tid_count},
@@ -369,7 +365,7 @@ int session_configure(struct session *session, const struct session_config *conf
 		.cgroup_count = config->cgroup_count,
 		.excluded_comms = config->excluded_comms,
 		.excluded_comm_count = config->excluded_comm_count,
-	};
+		SESSION_NUMBERS(SESSION_VALUE)};
 	int err;
 
 	if (session->is_perf) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "session/session_config.h"
 
+#define SESSION_DEFAULT(attr, type, member, initial) .member = initial,
+
 void session_config_init(struct session_config *config)
 {
+	/* clang-format off */
 	*config = (struct session_config){
 		.rate = STACKBEAT_RATE_DEFAULT,
 		.cpus = "",
 		.cpulist.all = true,
-		.parts = STACKBEAT_PARTS_ALL,
-		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
-		.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
-		.budget = STACKBEAT_BUDGET_DEFAULT,
 		.stack_copy = STACK_COPY_DEFAULT,
+		SESSION_NUMBERS(SESSION_DEFAULT)
 	};
+	/* clang-format on */
 }

@@ -10,6 +10,7 @@
 #include <stackbeat.h>
 
 #include "session/cpulist.h"
+#include "session/netlink.h"
 
 /* How the user part of stacks is unwound. */
 enum unwind_method {
@@ -40,16 +41,12 @@ struct session_config {
 	size_t excluded_comm_count;
 	const char *cpus; /* `cpulist` as a string, "": all */
 	struct cpulist cpulist;
-	uint32_t parts; /* STACKBEAT_PART_* */
-	uint32_t max_depth; /* user frames */
-	uint32_t ring_size; /* bytes per CPU */
-	uint32_t budget; /* thousandths of a CPU */
+	SESSION_NUMBERS(NETLINK_MEMBER)
 	enum unwind_method unwind;
 	uint32_t stack_copy; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
 	bool stack_copy_given; /* else perf events take a size by the rate */
 	uint32_t verify; /* see STACKBEAT_A_STACK_COPY_EVERY; 0: no sample is unwound again */
 	uint8_t goroutines; /* STACKBEAT_GOROUTINE_*, see STACKBEAT_A_GOROUTINES */
-	bool no_jitter;
 	bool no_inherit;
 	bool system_wide; /* -a */
 };
