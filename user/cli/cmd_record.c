@@ -25,6 +25,7 @@
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "process/mapped_files.h"
+#include "process/opened_files.h"
 #include "record/child_command.h"
 #include "record/exporter.h"
 #include "record/recorder.h"

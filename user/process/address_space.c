@@ -16,6 +16,7 @@
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "process/mapped_files.h"
+#include "process/mapped_vdso.h"
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
 

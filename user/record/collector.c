@@ -11,6 +11,7 @@
 #include "lib/error.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "process/opened_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"

@@ -15,6 +15,8 @@
 #include "lib/error.h"
 #include "lib/regular_file.h"
 #include "process/mapped_files.h"
+#include "process/mapped_vdso.h"
+#include "process/table_files.h"
 #include "runtime/go_layout.h"
 #include "unwind/job.h"
 #include "unwind/table_cache.h"

@@ -14,6 +14,7 @@
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "process/mapping_history.h"
+#include "process/opened_files.h"
 #include "unwind/elfutils_walk.h"
 
 /* Samples of one process in which a view is searched: they often follow each other. */

@@ -24,6 +24,8 @@
 #include "process/address_space.h"
 #include "process/find_mapped_file.h"
 #include "process/mapped_files.h"
+#include "process/opened_files.h"
+#include "process/table_files.h"
 #include "runtime/perf_map_watcher.h"
 #include "symbolize/symbol_cache.h"
 

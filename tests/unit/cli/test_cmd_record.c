@@ -17,6 +17,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/truncation.h"
 #include "process/mapped_files.h"
+#include "process/opened_files.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"

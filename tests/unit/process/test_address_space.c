@@ -8,6 +8,7 @@
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "patience.h"
+#include "process/mapped_vdso.h"
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -375,7 +376,7 @@ static void replaced_address_spaces_are_forgotten(void **state)
 	assert_int_equal(address_space_pid(address_spaces_get(spaces, 999, 0)), pid);
 }
 
-/* Of this machine, whose /proc need not be read for one that has ended. */
+/* Of this machine, whose /proc need not be read for a process that has ended. */
 static void process_without_a_number_is_forgotten(void **state)
 {
 	pid_t pid = fork();

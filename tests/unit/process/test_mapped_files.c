@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Mapped files: each is opened once, released, and never confused with another one. */
 #include "process/mapped_files.h"
+#include "process/mapped_vdso.h"
+#include "process/opened_files.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -228,7 +230,7 @@ static void identity_is_that_of_the_record(void **state)
 	assert_false(mapped_file_identity(mapped_files_get(mapped, 77), &identity));
 }
 
-/* The record of the mapping may precede that of the file. */
+/* The record of the mapping may precede the record of the file. */
 static void file_may_be_announced_after_its_request(void **state)
 {
 	union any_file any;
@@ -449,7 +451,8 @@ static unsigned int count_kept(uint64_t first, unsigned int count)
 	return kept;
 }
 
-/* A user with many files closes neither those of others nor, as long as possible, deleted ones. */
+/* A user with many files closes neither the files of others nor, as long as possible, deleted ones.
+ */
 static void kept_files_are_bounded_fairly(void **state)
 {
 	struct file_source source = fake_source(&files);
@@ -1032,7 +1035,7 @@ static void errors_of_saving_are_reported(void **state)
 
 #define HANG_S 1
 
-/* Hangs, if the id is that of the second file, as one whose server is down. */
+/* Hangs for the id of the second file, as a file whose server is down. */
 static int hang_at_second(uint64_t id, void *arg)
 {
 	if (id == 2) {

@@ -9,6 +9,7 @@
 #include "lib/error.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "process/mapped_vdso.h"
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"

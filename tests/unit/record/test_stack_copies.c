@@ -17,6 +17,7 @@
 #include "lib/clock.h"
 #include "patience.h"
 #include "pprof/truncation.h"
+#include "process/opened_files.h"
 #include "record/stack_table.h"
 #include "record/table_jobs.h"
 #include "record/verification.h"
@@ -257,7 +258,8 @@ static void fold_stacks(struct fixture *fixture)
 	assert_int_equal(stack_table_fold(fixture->stacks), 0);
 }
 
-/* The folded stack is that of make_sample(), at least up to this program's own functions. */
+/* The folded stack equals the stack of make_sample(), at least up to this program's own functions.
+ */
 static void check_stack(struct fixture *fixture)
 {
 	uint64_t bias;
@@ -521,7 +523,7 @@ static void file_without_table(void **state)
 	fold_stacks(fixture);
 	assert_int_equal(fixture->stack.user_frames, 1);
 	assert_int_equal(fixture->stack.user_stop, STACKBEAT_STOP_NO_TABLE);
-	/* One that leads beyond the copy, but not beyond the largest stack. */
+	/* A frame pointer that leads beyond the copy, but not beyond the largest stack. */
 	add_with_rbp(fixture, COPY_SIZE + 64);
 	assert_int_equal(fixture->stack.user_stop, TRUNCATION_STOP_COPY_ENDS);
 	add_with_rbp(fixture, 8 << 20);
@@ -600,7 +602,7 @@ static void stale_files_are_compiled_again(void **state)
 	assert_true(pushed_size(fixture, id, &found) > 0);
 }
 
-/* A file that is open, by another id, may be another one than that of the table. */
+/* A file that is open, by another id, may be another one than the file of the table. */
 static void tables_are_made_of_the_file_of_their_id(void **state)
 {
 	const int64_t end = now_ns(CLOCK_MONOTONIC) + DEADLINE_NS;
@@ -649,7 +651,7 @@ static void stop_ends_all_jobs(void **state)
 	assert_int_equal(fixture->push_count, pushes);
 }
 
-/* Files that nobody maps any more are forgotten with their tables: that of the vdso stays. */
+/* Files that nobody maps any more are forgotten with their tables: the table of the vdso stays. */
 static void tables_are_forgotten_with_their_files(void **state)
 {
 	const int64_t end = now_ns(CLOCK_MONOTONIC) + DEADLINE_NS;

@@ -18,6 +18,9 @@
 #include "lib/error.h"
 #include "lib/regular_file.h"
 #include "patience.h"
+#include "process/mapped_vdso.h"
+#include "process/opened_files.h"
+#include "process/table_files.h"
 #include "sandbox.h"
 #include "unwind/job.h"
 #include "unwind/table_cache.h"
@@ -366,7 +369,7 @@ static void owner_has_one_worker(void **state)
 		assert_int_equal(chown(in_sandbox("file%u", i), owners[i], 0), 0);
 		jobs.outcomes[i].waits = i < 4;
 	}
-	/* The VDSO, a file of 1000, one of 1001, and those of root. */
+	/* The VDSO, a file of 1000, a file of 1001, and the files of root. */
 	run_until_pushed(fixture, 3);
 	assert_int_equal(jobs.start_count, 5);
 	assert_int_equal(jobs.started[1], 0);
@@ -375,7 +378,7 @@ static void owner_has_one_worker(void **state)
 	assert_int_equal(jobs.started[4], 5);
 	run_once(fixture);
 	assert_int_equal(jobs.start_count, 5);
-	/* Of 1000 and 1002, the first one that waits. */
+	/* Of 1000 and 1002, the first file in the queue. */
 	end_job(0);
 	run_until_started(fixture, 6);
 	run_once(fixture);
@@ -450,7 +453,7 @@ static void urgent_files_come_first(void **state)
 	mapped_file_release(fixture->mapped, fixture->list[5]);
 }
 
-/* Tables beyond the limit are dropped, the one that was not used for the longest time first. */
+/* Tables beyond the limit are dropped, in the order of their last use. */
 static void memory_is_limited(void **state)
 {
 	struct fixture *fixture = *state;
