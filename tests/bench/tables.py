@@ -128,7 +128,7 @@ def table_of_workloads(raw):
         "pipe: two processes pass a byte back and forth; fork: a shell runs /bin/true in a loop; "
         "threads: 64 busy threads.",
         "The figures include the work of a profiler for each fork, mapping and context switch. The "
-        "figures of pipe vary by some hundreds, those of fork by some thousands, because the "
+        "figures of pipe vary by some hundreds, figures of fork by some thousands, because the "
         "scheduler's decisions vary."]
     return table
 
@@ -279,9 +279,10 @@ def table_of_serve(raws):
                            statistics.fmean(shares), max(shares), rows[0]["mib"], rows[-1]["mib"],
                            max(row["peak_mib"] for row in rows), rows[-1]["minutes"] / 60])
     table.notes = [
-        "`stackbeat serve` with defaults, after its first window, in a guest with two CPUs. % of a CPU: of one that "
+        "`stackbeat serve` with defaults, after its first window, in a guest with two CPUs. % of a CPU: of a CPU that "
         "executes 3,000 million instructions a second; most: in a step of an hour (idle) and of a minute (busy). MiB: "
-        "the proportional set size; the peak is that of the control group, with files in the page cache. No package "
+        "the proportional set size; the peak includes the whole control group, with files in the page cache. "
+        "No package "
         "of debug information is installed, and the command and the module have none: lines of files that have "
         "some would be read again for each new address.",
         "For comparison, the README of the OpenTelemetry eBPF profiler (November 2026): \"1% CPU and 250MB memory are "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * For unit tests without the sanitizer (tests/coverage): the functions of its heap that
- * tests/unit/failing_malloc.h calls, by those of glibc.
+ * tests/unit/failing_malloc.h calls, by the functions of glibc.
  */
 #include <stddef.h>
 #include <stdlib.h>

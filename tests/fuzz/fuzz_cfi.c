@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Call frame information: the input is a section .eh_frame; if its last byte is odd, .debug_frame.
- * Rules that a table expresses must be those of elfutils, for entries that elfutils finds valid,
- * too.
+ * Rules that a table expresses must equal the rules of elfutils, for entries that elfutils finds
+ * valid, too.
  */
 #include "fuzz.h"
 

@@ -3,7 +3,7 @@
  * The mapping history of an address space. The first byte of the input selects one of two kinds:
  * - choices of a simulated kernel and reader, whose lookups must match the model of the unit test;
  * - records and lookups of 8 bytes each, which may contradict each other. A mapping that is found
- *   must then be that of a record with this address.
+ *   must then be the mapping of a record with this address.
  */
 #include "fuzz.h"
 

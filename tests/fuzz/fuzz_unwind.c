@@ -27,7 +27,7 @@ static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
 	return address & 1 ? &jit : NULL;
 }
 
-/* Makes the counts of a table those of its size. */
+/* Sets the counts of a table to its size. */
 static void repair(struct stackbeat_unwind_table *table, size_t size)
 {
 	uint32_t *blocks;

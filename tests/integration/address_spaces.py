@@ -65,14 +65,14 @@ class MappingHistory:
 
     def add_snapshot(self, record):
         require(not any(other.record.generation > record.generation for other in self.snapshots),
-                "a generation older than that of an earlier snapshot", (record, self.snapshots[-3:]))
+                "a generation older than an earlier snapshot", (record, self.snapshots[-3:]))
         require(not self.snapshots or record.gap, "a second snapshot without a gap", record)
         require(not self.snapshots or record.pid == self.snapshots[0].record.pid, "another process",
                 record)
         self.snapshots.append(Snapshot(record))
 
     def _first_missing(self, after):
-        """The first generation without an event, after that of a snapshot (0: no snapshot)."""
+        """The first generation without an event, after the generation of a snapshot (0: no snapshot)."""
         if after not in self._missing:
             generation = max(after, 1) + 1
             while generation in self.events:
@@ -242,7 +242,7 @@ class AddressSpaces:
 
 
 def vdso():
-    """The vdso of this process, which is that of every 64-bit process, as an Elf."""
+    """The vdso of this process, which every 64-bit process maps, as an Elf."""
     with open("/proc/self/maps", encoding="ascii") as maps:
         line = next(line for line in maps if line.rstrip().endswith("[vdso]"))
     start, end = (int(word, 16) for word in line.split()[0].split("-"))

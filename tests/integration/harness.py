@@ -35,7 +35,7 @@ SLOWDOWN = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
 # By how much timeouts, which only end what hangs, are longer: by a factor of the host, too.
 PATIENCE = SLOWDOWN * int(os.environ.get("STACKBEAT_PATIENCE", "1"))
 
-# wait_until() gives up after at least so many polls.
+# wait_until() gives up after at least this number of polls.
 polls_least = 0  # pylint: disable=invalid-name
 
 # The tests of each kind of guest and tier, by name: (kind, tier) -> {name: function}.

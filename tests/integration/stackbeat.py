@@ -510,7 +510,7 @@ def munmap(address, length):
 
 
 class Ring:
-    """A mapped ring: that of a CPU, or the metadata ring (cpu None)."""
+    """A mapped ring: the ring of a CPU, or the metadata ring (cpu None)."""
 
     def __init__(self, fd, cpu, size):
         self.cpu, self.size = cpu, size

@@ -20,7 +20,7 @@ from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import reload_module, monopolize_cpus
 from other_users import ALICE, as_user, become, BOB, CAP_PERFMON
 
-# An emulated CPU needs more than the default budget to read so many new processes.
+# An emulated CPU needs more than the default budget to read this number of new processes.
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20, "budget": S.BUDGET_MAX}
 WORKER = workloads.WORKERS[0]
 

@@ -13,7 +13,7 @@ from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, ke
                      wait_until, workload, WORKLOADS)
 from address_spaces import vdso
 
-# An emulated CPU needs more than the default budget to read so many new processes.
+# An emulated CPU needs more than the default budget to read this number of new processes.
 RATE = ("-F", 997, "--budget", 50)
 
 
@@ -216,7 +216,7 @@ def reader_in_a_time_namespace_symbolizes():
 
 @test
 def replaced_binary_is_symbolized():
-    """Each sample is symbolized by the binary that ran, not by the one that has its path now. When the
+    """Each sample is symbolized by the binary that ran, not by the file that has its path now. When the
     reader ends, neither of them exists."""
     directory = workloads.tmpfs()
     path = directory / "program"

@@ -73,7 +73,7 @@ def samples_of_second_run(program, amount, *options):
 
 
 def names_of(sample):
-    """The functions of a sample, leaf first, without those of the kernel."""
+    """The functions of a sample, leaf first, without functions of the kernel."""
     return [name.removesuffix(".abi0") for name in user_part(sample)]
 
 
@@ -134,7 +134,7 @@ def shares_of(stacks):
 
 
 def compare_with_own_profile(program, rounds):
-    """Compares the shares of functions with those of the profile that Go's runtime makes of the program, and returns
+    """Compares the shares of functions with the profile that Go's runtime makes of the program, and returns
     the stacks."""
     own = temporary_directory() / "own.pb.gz"
     # The first run brings the unwind tables to the module.
@@ -188,7 +188,7 @@ def check_own_profile(program):
 
 @exact_test
 def shares_are_those_of_its_own_profile():
-    """Those of a program with the newest Go, which calls C that calls back."""
+    """The samples of a program with the newest Go, which calls C that calls back."""
     program = [program for program in programs("goself-c") if program.name == "goself-c"][-1]
     stacks = check_own_profile(program)
     check_roots(stacks, binomial_bounds(sum(number for _, number in stacks), 0.001)[1])
@@ -215,7 +215,7 @@ def check_shares_of_goroutines(found):
 
 @exact_test
 def goroutines_have_their_shares():
-    """The share of the samples with the ID of a goroutine, its creator and its pprof labels is that of its work."""
+    """The share of the samples with the ID of a goroutine, its creator and its labels equals the share of its work."""
     check_shares_of_goroutines(newest(programs("goshare")))
 
 
@@ -259,7 +259,7 @@ def cost_of_sample(process, goroutines, has=S.GOROUTINE_ID | S.GOROUTINE_CREATOR
 
 
 def costs_of_goroutines(program, labels, *goroutines, **options):
-    """cost_of_sample() of a program with so many labels, for each of `goroutines` (STACKBEAT_GOROUTINE_*)."""
+    """cost_of_sample() of a program with `labels` labels, for each of `goroutines` (STACKBEAT_GOROUTINE_*)."""
     process = start(str(program), "1000000", labels)
     recording = Recording("-p", str(process.pid))
     session = recording.session()
@@ -303,7 +303,7 @@ def labels_divide_a_report():
 
 @test
 def the_runtime_is_hidden():
-    """The time of the runtime at the leaf end is that of its caller, when it is recorded or shown."""
+    """The time of the runtime at the leaf end counts for its caller, when it is recorded or shown."""
     profile = Recording("-F", 997, "--go-hide-runtime", command=workload("gowork", 60)).profile()
     stacks = [user_part(sample) for sample in samples_of(profile, "gowork") if has_whole_stack(sample)]
     leaves = [stack[0] for stack in stacks if any(name.startswith("main.") for name in stack)]

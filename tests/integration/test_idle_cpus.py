@@ -39,7 +39,7 @@ def idle_machine_takes_no_additional_timer_interrupts():
     """Compares alternating windows with and without a session. Without parking there would be 1,000
     additional interrupts per second and CPU. A twentieth of that is allowed for other activity, and
     the median of five windows excludes occasional activity. Ticks must not be more than these
-    interrupts plus those of the time in which the machine was not idle."""
+    interrupts plus the ticks of the time in which the machine was not idle."""
     load()
     counts, ticks, busy = {True: [], False: []}, [], 0
     with Session(rate=RATE) as session:

@@ -15,7 +15,7 @@ from harness import (check, check_equal, defer, finish, is_kernel, long_test, Re
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
-# ticks, not those of the same times.
+# ticks, not the samples of the same times.
 RATE = 397 // SLOWDOWN
 SAMPLES = 3000
 TOP = 10

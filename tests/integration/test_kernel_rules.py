@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel stacks by learnt rules are those of the kernel's unwinder, which checks each of them here."""
+"""Kernel stacks by learnt rules equal the stacks of the kernel's unwinder, which checks each of them here."""
 
 import os
 from collections import Counter

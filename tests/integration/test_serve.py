@@ -278,7 +278,7 @@ class HalfOpen:
 
 
 def check_half_open(count, established):
-    """`count` clients begin a request, and so many of them are connected at the same time."""
+    """`count` clients begin a request, and all of them are connected at the same time."""
     start("sh", "-c", BUSY)
     server = Server("-F", 49, "--window", 5)
     clients = HalfOpen(count)

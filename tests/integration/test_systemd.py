@@ -42,7 +42,7 @@ def documented_units():
 
 
 class Systemd:
-    """The system manager, in a PID namespace. It starts no unit but those of the test."""
+    """The system manager, in a PID namespace. It starts only the units of the test."""
 
     def __init__(self, *names):
         if not SYSTEMD.exists():

@@ -50,8 +50,8 @@ def await_lines(recording, *beginnings):
 
 
 def tables(*arguments, command, comm, functions):
-    """Records a program, which does not end by itself, and checks its stacks. Returns the files that were compiled, those of which the table is from
-    the cache, and whether that of the program is."""
+    """Records a program, which does not end by itself, and checks its stacks. Returns the compiled files, the files whose
+    table is from the cache, and whether the program is among these."""
     recording = Recording("-F", 997, "-v", *arguments, command=command)
     session = recording.session()
     err = await_lines(recording, f"unwind table of {command[0]}:", "unwind table of [vdso]:")

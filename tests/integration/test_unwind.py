@@ -80,7 +80,7 @@ def signal_handlers_and_loaded_libraries():
 
 @exact_test
 def processes_of_some_milliseconds():
-    """No table is there when the first of them ends: all stacks are those of copies."""
+    """No table is there when the first of them ends: all stacks come from copies."""
     script = "for i in $(seq 300); do /bin/true; done"
     profile, _, err = record("-F", 1999, command=["sh", "-c", script])
     samples = [sample for sample in profile.samples if sample.labels.get("comm") == "true"
@@ -128,7 +128,7 @@ def a_system_under_a_shell_load():
     for sample in samples:
         if sample not in rooted:
             rest[(sample.labels.get("comm"), sample.labels.get("truncated"), *user_part(sample)[-3:])] += count([sample])
-    # During execve() there is no stack to be found: the memory is that of the new program.
+    # During execve() there is no stack to be found: the memory belongs to the new program.
     of_all = (count(complete) + causes["exec"]) / count(profile.samples)
     of_user = count(rooted) / count(samples)
     print(f"{count(profile.samples)} samples, {100 * of_all:.2f} % complete or in execve(); {count(samples)} with a user part, "

@@ -48,7 +48,7 @@ def sample_frameless(mode):
 
 
 def check_stacks(mode, expected, libc_frames, select=list):
-    """`select`: returns those of the samples that are checked."""
+    """`select`: returns the samples that are checked."""
     samples, spaces, stats = sample_frameless(mode)
     samples = select(samples)
     check(len(samples) >= SAMPLES / 2, f"only {len(samples)} samples")
@@ -713,7 +713,7 @@ def ended_processes_of_a_session_leave_memory_to_others():
 
 @test
 def small_tables_take_little_memory():
-    """As those of many small programs, or of files that are built and run once."""
+    """As the tables of many small programs, or of files that are built and run once."""
     unload()
     run("stackbeat", "load", "unwind_memory=1")
     directory = temporary_directory()
@@ -786,7 +786,7 @@ def files_of_users_leave_memory_to_others():
             check_equal(session.stats()["unwind_tables"], 3, "tables after the end of programs")
             # Beyond the shares, the oldest one makes room.
             set_table(0, 60000)
-            check_equal(session.stats()["unwind_tables"], 3, "tables after that of another program of root")
+            check_equal(session.stats()["unwind_tables"], 3, "tables after the table of another program of root")
     finally:
         unload()
         load()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""User stacks of programs with uretprobes, which replace return addresses by that of a trampoline."""
+"""User stacks of programs with uretprobes, which replace return addresses by the address of a trampoline."""
 
 import re
 import struct
@@ -118,7 +118,7 @@ def copies_have_the_original_addresses():
     place = trampoline(process)
     words = [struct.unpack_from(f"={len(stack.bytes) // 8}Q", stack.bytes)
              for sample, stack in pairs if not sample.flags & S.SAMPLE_KERNEL]
-    # The last of DEPTH calls is that of descend() by main(); the others return into descend() itself.
+    # By the last of DEPTH calls, main() calls descend(); the others return into descend() itself.
     repeated = [max(Counter(word for word in stack if word >> 40 in (0x55, 0x56)).values(), default=0)
                 for stack in words]
     check(repeated and max(repeated) >= DEPTH - 1, f"return addresses in copies: {repeated}")

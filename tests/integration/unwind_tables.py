@@ -69,7 +69,7 @@ def set_tables(session, process, without=()):
     files = {FILE_VDSO: "vdso", **{file_id: file.path for file_id, file in spaces.files.items()
                                    if not any(word in file.path for word in without)}}
     for file_id, path in files.items():
-        # Another session, or one that was just closed, may have set it.
+        # Another session, or a session that was just closed, may have set it.
         with contextlib.suppress(FileExistsError):
             session.set_table(file_id, compile_table(path))
     return spaces

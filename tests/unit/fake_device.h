@@ -38,7 +38,7 @@ struct device {
 	unsigned int drains;
 	uint64_t drained; /* bytes of samples */
 	bool pending; /* metadata, for ever */
-	unsigned int pending_calls; /* device_pending() says so, so many times */
+	unsigned int pending_calls; /* calls of device_pending() that return true */
 	/* Called before each drain; NULL: never. */
 	void (*before_drain)(struct device *device);
 };

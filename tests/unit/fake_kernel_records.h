@@ -138,7 +138,7 @@ static inline void fake_space(struct address_spaces *spaces, uint64_t id, uint32
 }
 
 /*
- * Adds a mapping, or a mapping event, depending on `flags`. `offset` is that of `start` in the
+ * Adds a mapping, or a mapping event, depending on `flags`. `offset` is the place of `start` in the
  * file, or its virtual address.
  */
 static inline void fake_mapping(struct address_spaces *spaces, uint64_t id, uint32_t generation,

@@ -23,6 +23,21 @@ each_riddle_is_found() {
 	done
 }
 
+the_lint_reads_product_tests_and_documents() {
+	local file
+	mkdir -p "$scratch/tree/tests"
+	cp "$top/tests/lint" "$top/tests/lint-prose" "$scratch/tree/tests"
+	git -C "$scratch/tree" init -q
+	for file in user/a.c kmod/a.c include/a.h tests/unit/a.c tests/a.py tests/run man/a.1 docs/a.md; do
+		mkdir -p "$scratch/tree/${file%/*}"
+		printf '%s\n' 'so'' many' >"$scratch/tree/$file"
+		! "$scratch/tree/tests/lint" prose >"$scratch/found" || fail "$file is not read"
+		grep -qF "$file:1:so"' many' "$scratch/found" || fail "$file: finds $(<"$scratch/found")"
+		rm "$scratch/tree/$file"
+	done
+}
+
 run_test a_clean_file_passes
 run_test each_riddle_is_found
+run_test the_lint_reads_product_tests_and_documents
 exit "$any_failed"

@@ -9,7 +9,7 @@ apt_uris() {
 		sed -n "s,^'\(.*\)/dists/\([^']*\)/InRelease'.*,\1 \2,p"
 }
 
-# apt_archive SUITE: prints the URI of the archive with SUITE. The main archive is the one that also has this
+# apt_archive SUITE: prints the URI of the archive with SUITE. The main archive also has this
 # machine's -updates suite, as third parties name their suites like Debian's.
 apt_archive() {
 	local host

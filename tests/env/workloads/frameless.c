@@ -145,7 +145,7 @@ static NOINLINE u64 bottom(const char *mode)
 	return numbers[0];
 }
 
-/* Its frame is not of constant size, nor is it that of its caller. */
+/* Its frame is not of constant size, and its caller has another frame. */
 static NOINLINE u64 descend(u64 depth, const char *mode)
 {
 	volatile char bytes[40];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// goself ROUNDS [PROFILE]: goroutines that do so many rounds of work of different kinds: main.role*. Writes the CPU
+// goself ROUNDS [PROFILE]: goroutines that do ROUNDS rounds of work of different kinds: main.role*. Writes the CPU
 // profile of Go's runtime to PROFILE. Built with goparts.go, and goself_c.go or goself_pure.go.
 package main
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// goshare ROUNDS [LABELS]: four goroutines that do one, two, three and four times so much work, with so many pprof labels
+// goshare ROUNDS [LABELS]: four goroutines that do ROUNDS times 1, 2, 3 and 4 of work, with LABELS pprof labels
 // (default: 12). Prints the rounds by the ID of the goroutine, by the function that has created it, and by labels.
 package main
 
@@ -21,7 +21,7 @@ func goroutineID() string {
 	return string(bytes.Fields(stack[:runtime.Stack(stack[:], false)])[1])
 }
 
-// The first label is "kind", the second has a key of stackbeat's. The first three are those of the caller.
+// The first label is "kind", the second has a key of stackbeat's. The caller sets the first three.
 func withLabels(kind string, count int, work func()) {
 	list := []string{"kind", kind, "pid", "forged"}
 	for i := 2; i < count; i++ {

@@ -45,7 +45,7 @@ __asm__(".globl spin_fp, spin_fp_begin, spin_fp_end\n"
 	/*
 	 * As spin_fp, also with the stack pointer, and with instructions that
 	 * look like a prologue, at which the unwinder uses the stack pointer:
-	 * the last byte of the first instruction is that of `push %rbp`.
+	 * the last byte of the first instruction is the byte of `push %rbp`.
 	 */
 	".globl spin_sp, spin_sp_begin, spin_sp_end\n"
 	"spin_sp:\n"

@@ -19,7 +19,7 @@
 #include "work.h"
 
 #define PAGE 4096ul
-/* Above most of the kernel's real-time threads, and below those of interrupts (50). */
+/* Above most of the kernel's real-time threads, and below the threads of interrupts (50). */
 #define PRIORITY 2
 #define ITERATIONS 100000
 

@@ -84,7 +84,8 @@ static int has(const char *mode, char letter)
 	return *mode == letter;
 }
 
-/* The arguments for the next program: those of this one, with the path of the next one first. */
+/* The arguments for the next program: the arguments of this program, with the path of the next one
+ * first. */
 static char **arguments_of_next(int argc, char **argv)
 {
 	char *next = argv[NEXT];

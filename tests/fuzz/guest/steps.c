@@ -114,7 +114,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void violation(const char
 	_exit(VIOLATION);
 }
 
-/* Whether an offset is that of a consumer page: only these may be written. */
+/* Whether an offset belongs to a consumer page: only these may be written. */
 static bool is_consumer(uint64_t offset)
 {
 	if (offset == STACKBEAT_OFFSET_META)

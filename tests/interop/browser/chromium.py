@@ -56,7 +56,7 @@ class Chromium:
         self.size(1280, 800)
 
     def close(self):
-        # The group is that of the process that we started.
+        # The process that we started leads the group.
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.commands)

@@ -46,7 +46,7 @@ class Memory:
 
 
 def interesting(rng, known):
-    """A number: random, small, at a limit, or one that the program uses."""
+    """A number: random, small, at a limit, or a number that the program uses."""
     return rng.choice([rng.getrandbits(64), rng.getrandbits(8), 2**63, 2**64 - 1, 2**47 - 8, rng.choice(known),
                        rng.choice(known) + rng.choice([-8, 1, 8, 4096, 2**32])])
 

@@ -23,7 +23,7 @@ import harness  # pylint: disable=wrong-import-position
 import judge  # pylint: disable=wrong-import-position
 
 SECONDS = int(os.environ["LONGRUN_SECONDS"])
-# Samples of an emulated CPU take more time than those of a real one: at 499 Hz they exceed the budget, and the rate is
+# Samples of an emulated CPU take more time than on a real one: at 499 Hz they exceed the budget, and the rate is
 # lowered; with a larger budget, the reader has no time to read the symbols of as many files as this load creates.
 RATE = 199
 PHASES = 9

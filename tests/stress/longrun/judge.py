@@ -5,7 +5,7 @@
 The load is cyclic: each round repeats the same phases. So the minimum of memory in use during a round must not
 grow from the second round to the last one. That detects leaks, and ignores memory that is in use temporarily. For
 the module, exact vmalloc bytes and open files are compared; its small allocations can't be distinguished from
-those of the kernel. Unwind tables are kept for programs that start again, so they may grow up to their limit.
+the bytes of the kernel. Unwind tables are kept for programs that start again, so they may grow up to their limit.
 
 The reader keeps the data of the profile in memory, and nothing of ended processes. Its memory is compared with the
 number of samples, stacks and mappings in the profile.
@@ -34,7 +34,7 @@ RATE_LEAST = 3 / 4
 
 # Memory of the reader (user/pprof/profile.h), with the growth of tables by a half. Per sample of the profile: its
 # values, its stack and labels, and slots in hash tables. Per different stack: its sequence, and a slot. Per frame of
-# it: a location. Per mapping: that of the profile, and the file (user/process/mapped_files.h).
+# it: a location. Per mapping: the mapping of the profile, and the file (user/process/mapped_files.h).
 BYTES_A_SAMPLE = 2 * (8 + 2 * 8 + 8 + 6 * 4 + 8 + 8)
 BYTES_A_STACK = 2 * (8 + 8)
 BYTES_A_FRAME = 2 * 4

@@ -512,7 +512,7 @@ static void signal_ends_it_between_files(void **state)
 	assert_false(done.http.stop());
 }
 
-/* Without rights of root, or those of the store's owner. */
+/* Without the rights of root or of the store's owner. */
 static void rights_are_given_up(void **state)
 {
 	char words[256];
@@ -523,7 +523,7 @@ static void rights_are_given_up(void **state)
 	fake.euid = 0;
 	assert_int_equal(push("-q ", "a"), STATUS_OK);
 	assert_int_equal(done.user, 12345);
-	/* The directory is that of the user of the test. */
+	/* The user of the test owns the directory. */
 	if (getuid() || chown(sandbox, 1001, 1001))
 		skip();
 	assert_int_equal(push(words, ""), STATUS_OK);

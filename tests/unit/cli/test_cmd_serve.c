@@ -40,7 +40,7 @@ static struct {
 	int sandbox_err, listen_err, create_err, lock_err, sampler_err;
 	int load_err, reduce_err, confine_err, access_err, http_err; /* in the HTTP server */
 	unsigned int crashes; /* of the HTTP server */
-	unsigned int long_lives; /* of so many servers, the first ones */
+	unsigned int long_lives; /* the number of the first servers that live long */
 	int64_t life_ns;
 	unsigned int failing_fork; /* the number of the call that fails; 0: none */
 	int pipe_err, mkdir_err;
@@ -608,7 +608,7 @@ static void addresses_are_limited(void **state)
 	assert_usage("serve --listen=1 --listen=2 --listen=3 --listen=4 --listen=5 --listen=6 "
 		     "--listen=7 --listen=8 --insecure=9",
 		     "--listen: more than 8 addresses");
-	/* With those of systemd. */
+	/* With the sockets of systemd. */
 	fake.inherited = 2;
 	assert_int_equal(serve("serve"), STATUS_OK);
 	assert_int_equal(done.listen_count, 0);
@@ -773,7 +773,7 @@ static void crashes_count_within_10_seconds(void **state)
 	(void)state;
 	fake.long_lives = 7;
 	fake.life_ns = 10 * NS_PER_SECOND + 1;
-	/* The last one that has lived for long is the first one that counts. */
+	/* The last server that has lived for long counts as the first. */
 	fake.crashes = 10;
 	assert_int_equal(serve("serve"), STATUS_OK);
 	assert_int_equal(shared->servers, 11);

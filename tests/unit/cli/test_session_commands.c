@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * status, rate, pause, resume, events, load and unload. Functions of this file replace those of
- * netlink.c and module.c.
+ * status, rate, pause, resume, events, load and unload. Functions of this file replace the
+ * functions of netlink.c and module.c.
  */
 #include <errno.h>
 #include <json-c/json.h>

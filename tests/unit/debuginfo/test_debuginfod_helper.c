@@ -357,7 +357,7 @@ static void test_shared_files_of_dwz_are_fetched(void **state)
 	assert_non_null(files.alt.elf);
 	assert_string_equal(files.alt.path, program);
 	debug_files_close(&files);
-	/* One that the server does not have. */
+	/* A file that the server does not have. */
 	open_with_alt_link(&files, "\\207\\145\\103\\041", &connection);
 	assert_string_equal(files.problem.text,
 			    "linked needs shared (build ID 87654321), which was not found");

@@ -146,7 +146,7 @@ static bool is_found(void)
 	return found;
 }
 
-/* The number of files is limited, not that of their mappings. */
+/* The number of files is limited, the number of their mappings is not. */
 static void mappings_of_one_file_hide_no_other(void **state)
 {
 	(void)state;

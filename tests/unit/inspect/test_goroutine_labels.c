@@ -116,7 +116,7 @@ static void unreadable_labels_are_cut(void **state)
 	EXPECT(&both, 2, 0, "\1\10a12345678\1\5blarge");
 }
 
-/* The memory of labels that no goroutine has any more may be that of anything. */
+/* The memory of labels that no goroutine has any more may hold anything. */
 static void labels_that_have_changed_are_not_used(void **state)
 {
 	const struct slice both = {pairs, 2, 2}, one = {pairs, 1, 1};

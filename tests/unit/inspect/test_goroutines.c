@@ -410,7 +410,7 @@ static void broken_stacks_are_truncated(void **state)
 	free_world(world);
 }
 
-/* One of eight, so that the others are still those of Go. */
+/* One of eight, so that the others still come from Go. */
 static void broken_goroutines_cost_only_themselves(void **state)
 {
 	const uint64_t values[] = {0, 1, 8, UINT64_MAX, UINT64_C(1) << 63};
@@ -475,7 +475,7 @@ static void broken_lists_are_refused(void **state)
 	world->pointer = 8;
 	expect_error(world, -ENODATA, "list of goroutines is broken");
 
-	/* One goroutine twice, one that overlaps with another one, and a null pointer. */
+	/* One goroutine twice, a goroutine that overlaps with another one, and a null pointer. */
 	for (int64_t distance = 0; distance <= 64; distance += 64) {
 		world = new_world();
 		add_goroutine(world);

@@ -453,7 +453,7 @@ static void large_maps_are_not_read(void **state)
 	EXPECT_LABELS(0, STACKBEAT_GO_LABELS_CUT, "");
 }
 
-/* A smaller label may fit behind one that does not. */
+/* A smaller label may fit behind a label that does not. */
 static void labels_behind_a_large_one_are_read(void **state)
 {
 	char value[STACKBEAT_GO_LABEL_VALUE_MAX + 1] = "";

@@ -90,7 +90,7 @@ static void links_are_followed(void **state)
 	assert_content(path, "new");
 	assert_int_equal(lstat(name, &status), 0);
 	assert_true(S_ISLNK(status.st_mode));
-	/* One that leads nowhere is replaced. */
+	/* A link that leads nowhere is replaced. */
 	assert_int_equal(unlink(path), 0);
 	put(name, "own");
 	assert_content(name, "own");
@@ -163,7 +163,7 @@ static void links_of_others_are_not_followed(void **state)
 	assert_int_equal(atomic_file_create(&file, name, &error), -EACCES);
 	assert_non_null(strstr(error.text, "a symbolic link of another user"));
 	assert_int_equal(atomic_file_check(name, &error), -EACCES);
-	/* Those of the user, and of the directory's owner. */
+	/* The files of the user, and of the directory's owner. */
 	for (uid_t uid = 0; uid <= 1001; uid += 1001) {
 		assert_int_equal(lchown(name, uid, 0), 0);
 		assert_int_equal(atomic_file_create(&file, name, &error), 0);

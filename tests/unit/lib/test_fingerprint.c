@@ -79,7 +79,7 @@ static number expected(const struct fixture *fixture, bool carry_less, size_t co
 	return sum;
 }
 
-/* Calls `test` for the function of this CPU, and for that of others. */
+/* Calls `test` for the function of this CPU, and for the function of others. */
 static void for_each_kind(struct fixture *fixture, void (*test)(struct fixture *fixture))
 {
 	bool carry_less = fixture->key.carry_less;

@@ -307,7 +307,7 @@ static void lines_with_the_same_hash_are_different(void **state)
 	profile_free(profile);
 }
 
-/* The bytes grow by those of each string, and its NUL, once. */
+/* The bytes grow by each string, with its NUL, once. */
 static void bytes_include_strings(void **state)
 {
 	enum { COUNT = 1000, LENGTH = 1000 };

@@ -81,7 +81,7 @@ static void files_of_a_user_are_limited(void **state)
 	assert_int_equal(add("aa01", &user, BLOCKS_MAX - SIZE / BLOCK), 0);
 	assert_int_equal(add("aa02", &user, SIZE / BLOCK + 1), -EDQUOT);
 	assert_false(has(".untrusted/1000/.build-id/aa/02"));
-	/* One that the store has takes no more. */
+	/* A file that the store has takes no more. */
 	assert_int_equal(add("aa01", &user, BLOCKS_MAX), 0);
 	assert_int_equal(add("aa02", &other, SIZE / BLOCK + 1), 0);
 	assert_int_equal(add("aa02", &root, BLOCKS_MAX + 1), 0);
@@ -109,7 +109,7 @@ static void failed_copies_are_not_charged(void **state)
 {
 	(void)state;
 	assert_int_equal(add("aa01", &user, BLOCKS_MAX - 15), 0);
-	/* One block fits, those of the copy don't. */
+	/* One block fits, the blocks of the copy don't. */
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(add("aa02", &user, 1), -EDQUOT);
 	assert_int_equal(add("aa02", &root, 1), 0);

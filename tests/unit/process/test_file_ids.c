@@ -78,7 +78,7 @@ static void released_ids_are_forgotten_later(void **state)
 		assert_in_range(calls, 3, MANY_SWEEPS - 1);
 		first = first ? first : calls;
 		assert_int_equal(calls, first);
-		/* One that is released between other calls. */
+		/* An id that is released between other calls. */
 		sweep(round);
 	}
 }

@@ -62,7 +62,7 @@ static void resume(void)
 	pthread_mutex_unlock(&hang_lock);
 }
 
-/* The next look at the clock is that of file_opener_finish(). */
+/* file_opener_finish() looks at the clock next. */
 static bool resumes_at_end;
 
 /* Replaces libc's function. */
@@ -79,7 +79,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-/* Replaces libc's function: looks at the time again and again, as it is not that of the machine. */
+/* Replaces libc's function: looks at the time again and again, as the machine has another time. */
 int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
 			   const struct timespec *deadline)
 {

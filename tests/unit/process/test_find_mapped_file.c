@@ -138,7 +138,7 @@ static void links_of_mappings_are_read(void **state)
 	assert_int_equal(link.identity.size, 1);
 	assert_int_equal(read_mapping_link(sandbox, 7, 0x1000, 0x3fff, &link), -ENOENT);
 	assert_int_equal(read_mapping_link(sandbox, 8, 0x1000, 0x2fff, &link), -ENOENT);
-	/* Not that of a device, and no file that is no link. */
+	/* Not the link of a device, and no file that is no link. */
 	run("ln -s /dev/null %s", in_sandbox("proc/7/map_files/3000-4000"));
 	assert_int_equal(read_mapping_link(sandbox, 7, 0x3000, 0x4000, &link), -ENOENT);
 	write_text(in_sandbox("proc/7/map_files/4000-5000"), "");

@@ -705,7 +705,7 @@ static void lack_of_memory_is_an_error(void **state)
 	assert_non_null(strstr(error.text, "can't make requests"));
 	assert_int_equal(post(client), HTTP_ACCEPTED);
 	free_client(client);
-	/* That of the library. */
+	/* The text of the library. */
 	for (curl.append_fails_at = 1; curl.append_fails_at <= 3; curl.append_fails_at++) {
 		curl.appends = 0;
 		expect_error(&options,
@@ -967,7 +967,7 @@ static void failed_requests_are_repeated(void **state)
 	curl.detail = "connection refused";
 	assert_int_equal(post(client), HTTP_UNAVAILABLE);
 	assert_string_equal(error.text, URL "/push: connection refused");
-	/* Without a detail, that of the request before does not stay. */
+	/* Without a detail, the detail of the request before does not stay. */
 	curl.result = CURLE_OPERATION_TIMEDOUT;
 	curl.detail = NULL;
 	assert_int_equal(post(client), HTTP_UNAVAILABLE);

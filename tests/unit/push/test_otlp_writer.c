@@ -348,7 +348,7 @@ static void other_profiles_are_written_by_the_rules(void **state)
 	profile_free(profile);
 }
 
-/* Any allocation may fail; but for those of the compression, all are of the request. */
+/* Any allocation may fail; all allocations but those for the compression are of the request. */
 static void lack_of_memory_is_an_error(void **state)
 {
 	const struct push_label label = {"service_name", "a"};

@@ -252,7 +252,7 @@ static void services_have_requests(void **state)
 	assert_string_equal(requests[0].path, "");
 	/* The one with the most CPU time is the first. */
 	part = expect_request(0, "app", 6);
-	/* The window is that of the whole profile. */
+	/* The window has the time of the whole profile. */
 	assert_true(part->time_ns == profile->time_ns);
 	assert_true(part->duration_ns == profile->duration_ns);
 	assert_true(has_label(part, "comm"));
@@ -618,7 +618,7 @@ static void last_service_that_fails_is_left_out_at_last(void **state)
 	profile_free(profile);
 }
 
-/* Pushes a profile of one service, and expects so many samples in the request. */
+/* Pushes a profile of one service, and expects a number of samples in the request. */
 static void expect_reduced(const struct profile *profile, size_t samples)
 {
 	struct profile *part;

@@ -145,7 +145,7 @@ static void window_that_began_before_is_left_out(void **state)
 	assert_int_equal(push_all(), HTTP_ACCEPTED);
 	assert_int_equal(calls, 1);
 	assert_true(pushed_us[0] == START_US + 2 * MINUTE_US);
-	/* These services were those of another window. */
+	/* Another window had these services. */
 	assert_int_equal(done_before[0], 0);
 	expect_counts(1, 1);
 	expect_state(START_US + 2 * MINUTE_US + 1, 0);

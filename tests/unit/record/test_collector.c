@@ -216,7 +216,7 @@ static void short_processes_take_little_memory(void **state)
 		assert_int_equal(counts[i], i % 3 + 1);
 	free(counts);
 	assert_int_equal(window.samples, stack_table_totals(collector.stacks)->samples);
-	/* The stacks are shared: those of programs, and the one of make. */
+	/* The stacks of the programs and of make are shared. */
 	assert_int_equal(window.profile->stacks.count, 1 + PROGRAMS * STACKS + 1);
 	window_clear(&window);
 }
@@ -481,7 +481,7 @@ static void files_take_memory(void **state)
 	assert_true(collector.other_bytes >= before + files);
 }
 
-/* A window counts the files that it holds, and releases those of stacks that were merged. */
+/* A window counts the files that it holds, and releases the files of stacks that were merged. */
 static void reduced_window_holds_no_other_files(void **state)
 {
 	struct window window;

@@ -368,7 +368,7 @@ static void counters_are_those_of_the_session(void **state)
 	assert_int_equal(recording->rate, 99);
 	assert_int_equal(recording->cpus, sysconf(_SC_NPROCESSORS_ONLN));
 	assert_false(recording->unwinds_by_tables);
-	/* Those of a window are differences, but not below 0. */
+	/* The counts of a window are differences, but not below 0. */
 	assert_int_equal(recorder_take(recorder, &window, &taken, &error), 0);
 	assert_int_equal(taken.counts[STACKBEAT_S_THROTTLED],
 			 recording->counts[STACKBEAT_S_THROTTLED] - 11);

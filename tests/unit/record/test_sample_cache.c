@@ -119,7 +119,7 @@ static void different_sample_is_not_found(void **state)
 	}
 }
 
-/* The name of a process is that of its first thread at sample time: see pprof/labels.h. */
+/* A process has the name of its first thread at sample time: see pprof/labels.h. */
 static void first_thread_is_distinguished(void **state)
 {
 	struct sample_cache *cache = sample_cache_new(false, false);

@@ -442,7 +442,7 @@ static void creators_distinguish_stacks(void **state)
 	stack = fixture->stack;
 	assert_true(stack->has_go_creator);
 	assert_int_equal(stack->user_frames, 2);
-	/* The other address is that of the leaf; this one is after a call, too. */
+	/* The leaf has the other address; this one is after a call, too. */
 	assert_int_equal(stack->frames[4], stack->frames[2]);
 	assert_int_equal(stack_segments(stack)[2], stack_segments(stack)[0]);
 }
@@ -554,7 +554,7 @@ static void the_deepest_sample_has_room_for_go_labels(void **state)
 			 sample->record.size);
 }
 
-/* Among so many, some have the same hash. */
+/* Some of these stacks have the same hash. */
 #define MANY 300000u
 
 static void make_nth_stack(struct fixture *fixture, uint64_t i)
@@ -856,7 +856,7 @@ static void last_fold_counts_what_is_left(void **state)
 	last_fold.refused = 13;
 	assert_int_equal(stack_table_fold_last(fixture->table), 3 * 2);
 	assert_int_equal(fixture->folded, 7);
-	/* They are still those of their address space. */
+	/* They still belong to their address space. */
 	assert_int_equal(stack_table_fold_last(fixture->table), 0);
 	assert_int_equal(fixture->folded, 10);
 }

@@ -245,7 +245,7 @@ static const struct verified_object *object_at(const struct verification_result 
 	return &result->objects[index];
 }
 
-/* The address of a caller is behind its call, that of the interrupted code is not. */
+/* The address of a caller is behind its call, the address of the interrupted code is not. */
 static void callers_count_for_the_file_of_their_call(void **state)
 {
 	static const uint64_t frames[] = {B, B, B + 1, NOWHERE, 0};

@@ -184,7 +184,7 @@ static void lightest_samples_lose_labels_first(void **state)
 	assert_int_equal(without, fixture->samples / 2);
 }
 
-/* Labels that programs have given are lost with those of the thread; the user's are not. */
+/* Labels that programs have given are lost with the labels of the thread; the user's are not. */
 static void labels_of_programs_are_lost_before_callers(void **state)
 {
 	struct fixture *fixture = *state;

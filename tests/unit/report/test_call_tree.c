@@ -34,7 +34,7 @@ static const char *name_of(const struct calltree *tree, uint32_t node)
 	return tree->names[tree->nodes[node].name];
 }
 
-/* Among so many, some have the same hash. */
+/* Some of these functions have the same hash. */
 static void many_functions_are_distinct(void **state)
 {
 	struct profile *profile = empty_profile();

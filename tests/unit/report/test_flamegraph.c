@@ -116,7 +116,7 @@ static void read_string(const char **at, char *text, size_t size)
 
 /*
  * Compares the nodes of the data with lines of: a space for each level, the kind, "i" if it is
- * inlined, the name, its own value, and that of the base. Values of 0 are omitted.
+ * inlined, the name, its own value, and its value in the base. Values of 0 are omitted.
  */
 static void assert_nodes(const char *svg, bool diff, const char *expected)
 {

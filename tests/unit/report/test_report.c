@@ -109,7 +109,7 @@ static void assert_unit(void **state, int64_t small, int64_t large, const char *
 	profile_free(profile);
 }
 
-/* The unit is that of the smallest value, unless the total is more than its hundredfold. */
+/* The unit suits the smallest value, unless the total is more than its hundredfold. */
 static void report_chooses_one_unit(void **state)
 {
 	assert_unit(state, 10000000, 990000000,
@@ -437,7 +437,7 @@ static void frames_have_kinds(void **state)
 	profile_free(profile);
 }
 
-/* Names in brackets are of the kernel, but for those of user memory, and of what was merged. */
+/* Names in brackets are of the kernel, but for user memory, and for what was merged. */
 static void names_in_brackets_have_kinds(void **state)
 {
 	static const struct {

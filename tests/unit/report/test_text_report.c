@@ -215,7 +215,7 @@ static void number_of_functions_is_limited(void **state)
 	profile_free(profile);
 }
 
-/* The unit of functions is that of the smallest flat value, or of cum where flat is 0. */
+/* The unit of functions suits the smallest flat value, or of cum where flat is 0. */
 static void functions_have_the_unit_of_the_smallest_value(void **state)
 {
 	struct profile *profile = empty_profile();

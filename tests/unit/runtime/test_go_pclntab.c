@@ -430,7 +430,7 @@ static void test_programs_of_32_bits(void **state)
 	pclntab = open_image(&options);
 	assert_all(pclntab);
 	go_pclntab_close(pclntab);
-	/* The size of a pointer is not that of the file. */
+	/* The size of a pointer differs from the file's. */
 	image.bytes[image.header + 7] = 8;
 	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
 }
@@ -520,7 +520,7 @@ static void test_unknown_files(void **state)
 	go_pclntab_close(pclntab);
 }
 
-/* The last kind of functions is that of wrappers, if there are enough kinds. */
+/* The last kind of functions is the wrappers, if there are enough kinds. */
 static void test_kind_of_wrappers(void **state)
 {
 	static const struct {
@@ -706,7 +706,7 @@ static void test_broken_functions(void **state)
 	set_u32(record_of(0) + 4, 0x10000000);
 	set_u32(image.bytes + image.functions + 12, 0x10000000);
 	assert_functions(0, 0, " 0-20\nmain.(*T).M 60-80\n");
-	/* Code without a record has no name: not that of another function. */
+	/* Code without a record has no name: not the name of another function. */
 	pclntab = reopen_image();
 	assert_chain(pclntab, 0x00, "  /a.go:10\n");
 	assert_nothing(pclntab, GO_TEXT + 0x20);
@@ -787,7 +787,7 @@ static void test_wrong_sections(void **state)
 				     : "main.outer[...] main.outer[go.shape.int] /b.go:30\n");
 		go_pclntab_close(pclntab);
 	}
-	/* One that ends before it begins. */
+	/* A function that ends before it begins. */
 	go_image_make(&image, &go_1_20);
 	put_sections((const uint64_t[]){0, 0x80, GO_TEXT, 9, 8, GO_TEXT}, 48, 2, 2);
 	{

@@ -359,7 +359,7 @@ static void test_map_of_other_user_is_refused(void **state)
 	user = 0;
 	fd = perf_map_open(sandbox, 14, 3, 0, &user);
 	assert_true(fd >= 0);
-	/* Not that of the file: a process can have files of root mounted at its place. */
+	/* Not the owner of the file: a process can have files of root mounted at its place. */
 	assert_int_equal(user, 1234);
 	close(fd);
 	assert_int_equal(chmod(map, 0640), 0);

@@ -36,7 +36,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 static bool process_hangs;
 static sem_t hangs, never;
 
-/* Processes above 2 * PROCESSES are those of another user. All maps belong to root then. */
+/* Processes above 2 * PROCESSES belong to another user. All maps belong to root then. */
 static bool two_users;
 
 int stat(const char *path, struct stat *st)
@@ -338,7 +338,7 @@ static void replaced_map_is_the_newer_one(void **state)
 		perf_map_watcher_poll(watcher, index);
 		assert_int_equal(wait_for_file(in_sandbox("with/root/tmp/perf-1.map")), id);
 	}
-	/* The same file is not opened again; those of before are closed. */
+	/* The same file is not opened again; earlier files are closed. */
 	perf_map_watcher_poll(watcher, index);
 	for (uint32_t i = 1; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
 		add_process(PROCESSES + 1 + i);
@@ -453,7 +453,7 @@ static void users_share_the_limit(void **state)
 	assert_int_equal(count_open(others, PROCESSES), half);
 	assert_int_equal(count_open(indices, half), half);
 	assert_int_equal(count_open(others, half), half);
-	/* No user takes those of the other then. */
+	/* No user takes the maps of the other then. */
 	perf_map_watcher_poll(watcher, indices[half]);
 	perf_map_watcher_poll(watcher, others[half]);
 	perf_map_watcher_finish(watcher);

@@ -508,7 +508,7 @@ static bool is_null(int fd)
 	return !fstat(fd, &st) && !stat("/dev/null", &null) && st.st_rdev == null.st_rdev;
 }
 
-/* Those of a terminal, or of a pipe whose reader must not get messages of libraries. */
+/* The descriptors of a terminal, or of a pipe whose reader must not get messages of libraries. */
 static long replace_files(void)
 {
 	int ends[2];
@@ -525,7 +525,7 @@ static long replace_files(void)
 	if (!is_null(STDERR_FILENO))
 		return -1;
 #endif
-	/* The next descriptor is the one that was free before. */
+	/* The next descriptor is the number that was free before. */
 	if (dup(STDIN_FILENO) != ends[0])
 		return -1;
 	close(STDIN_FILENO);

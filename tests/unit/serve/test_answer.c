@@ -337,7 +337,7 @@ static void window_of_the_sampler_is_stored(void **state)
 	close(slices[1].file);
 }
 
-/* By a server that replaces one that has crashed after it had stored some. */
+/* By a server that replaces a server that has crashed after it had stored some. */
 static void slices_stored_again_are_counted_once(void **state)
 {
 	struct profile *profile;
@@ -386,7 +386,8 @@ static void windows_have_times_and_sizes(void **state)
 	text = text_of(answer_windows);
 	assert_string_equal(text, expected);
 	free(text);
-	/* Neither one that ends where the range begins, nor one that begins where it ends. */
+	/* Neither a window that ends where the range begins, nor a window that begins where it
+	 * ends. */
 	request.from_us = start_ns / 1000 + MINUTE_US;
 	text = text_of(answer_windows);
 	assert_string_equal(text, "[]\n");

@@ -380,7 +380,7 @@ static void other_machines_need_tls(void **state)
 	access_clear(&access_data);
 }
 
-/* Makes a certificate that an authority signs; `options` are those of openssl-x509. */
+/* Makes a certificate that an authority signs; `options` are options of openssl-x509. */
 static void sign_certificate(const char *name, const char *authority, const char *options)
 {
 	run("cd '%s' && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
@@ -557,7 +557,7 @@ static void metrics_are_those_of_the_sampler(void **state)
 	assert_int_equal(get("/none"), 404);
 	fd = send_request("any", "GET", "/metrics", ADDRESS);
 	counters.id = expect_ask(ASK_COUNTERS).id;
-	/* The reply to another ask is not that of this one. */
+	/* The reply to another ask does not answer this one. */
 	reply(&(struct reply){.type = REPLY_CUT, .id = counters.id}, -1);
 	reply(&(struct reply){.type = REPLY_COUNTERS, .id = counters.id + 1}, -1);
 	reply(&counters, -1);

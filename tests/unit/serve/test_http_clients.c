@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The process that serves HTTP, with a stub in the place of the one that samples. */
+/* The process that serves HTTP, with a stub in the place of the process that samples. */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -175,7 +175,7 @@ static void requests_are_checked(void **state)
 	assert_int_equal(get(server, "/api/profile", HOST), 404); /* no store */
 }
 
-/* As from one that has closed the connection, no more comes. */
+/* As from a client that has closed the connection, no more comes. */
 static void request_ends_with_its_client(void **state)
 {
 	const struct server *server = *state;

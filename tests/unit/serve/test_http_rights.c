@@ -39,7 +39,7 @@ static int landlock_error, setresuid_error;
 HIDDEN long syscall(long number, ...)
 {
 	static long (*next)(long number, ...);
-	long arguments[5]; /* more than those of these files have */
+	long arguments[5]; /* more than any of these system calls has */
 	va_list list;
 
 	if (number == SYS_landlock_create_ruleset && landlock_error) {
@@ -166,7 +166,7 @@ static bool reduce_as_other(void)
 	return true;
 }
 
-/* The user that is not root may have capabilities, as those of its file. */
+/* The user that is not root may have capabilities, as the capabilities of its file. */
 static bool reduce_with_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -547,7 +547,7 @@ static void counts_are_sums(void **state)
 	send_slice(2, 1);
 	end_window(2);
 	expect_ask(ASK_STORED);
-	/* One that does not come to its end has no counts. */
+	/* A window that does not come to its end has no counts. */
 	shared->result.child.done = false;
 	shared->result.store.windows = 4;
 	shared->result.store.counts.written = 0;
@@ -569,7 +569,7 @@ static void counts_are_sums(void **state)
 	end();
 }
 
-/* The slices are stored with those of the next window. */
+/* The slices are stored with the slices of the next window. */
 static void store_without_process_gets_the_slices_again(void **state)
 {
 	(void)state;

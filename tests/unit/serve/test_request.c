@@ -180,7 +180,7 @@ static int check(struct request *request, struct error *error, const char *const
 	return request_check(request, REQUEST_RANGE, error);
 }
 
-/* What is not given is that of the profile. */
+/* The profile has what is not given. */
 static void base_is_completed(void **state)
 {
 	struct request request;

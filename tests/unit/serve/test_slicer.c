@@ -1538,7 +1538,7 @@ static void make_room(void)
 		empty_socket();
 }
 
-/* One that reads slowly gets everything. */
+/* A reader that is slow gets everything. */
 static void slow_server_is_waited_for(void **state)
 {
 	(void)state;

@@ -8,7 +8,7 @@
 #include "lib/error.h"
 #include "sandbox.h"
 
-/* Replaces that of libc: the list is a file of the test. */
+/* Replaces the function of libc: the list is a file of the test. */
 FILE *setmntent(const char *path, const char *mode)
 {
 	assert_string_equal(path, "/proc/self/mounts");

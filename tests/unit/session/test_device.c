@@ -199,7 +199,7 @@ static void rings_of_listed_cpus_are_mapped(void **state)
 	open_device();
 	assert_int_equal(device_session(device), 17);
 	assert_int_equal(mapping_count(), 2);
-	/* A ring has two mappings; that of the metadata is always mapped. */
+	/* A ring has two mappings; the metadata ring is always mapped. */
 	page->rings = 1;
 	map_rings("1");
 	assert_int_equal(mapping_count(), 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Loading the module. Functions of this file replace those of libkmod, and /sys/module. */
+/* Loading the module. Functions of this file replace the functions of libkmod, and /sys/module. */
 #include "session/module.h"
 
 #include <errno.h>

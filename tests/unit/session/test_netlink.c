@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages to and from the module. Functions that replace those of libnl play the kernel's side. */
+/* Messages to and from the module. Functions in the place of libnl's play the kernel's side. */
 #include "unit.h"
 
 #include <errno.h>

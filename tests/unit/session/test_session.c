@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a session sends to the module. Functions of this file replace those of device.c and
+/* What a session sends to the module. Functions of this file replace the functions of device.c and
  * netlink.c. */
 #include "unit.h"
 

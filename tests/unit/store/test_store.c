@@ -198,7 +198,7 @@ static int add_long_window(struct store *store, unsigned int number, int64_t sta
 	return err;
 }
 
-/* As a file that is complete. The disk that is full is that of the store. */
+/* As a file that is complete. The disk of the store is full. */
 static int add_file(struct store *store, const struct profile *profile, bool again)
 {
 	const unsigned long crash_later = crash_at;
@@ -347,7 +347,7 @@ static void windows_become_longer(void **state)
 	for (unsigned int i = 0; i < 150; i++)
 		assert_int_equal(add_window(&store, i, START + i * MINUTE), 0);
 	assert_int_equal(store.count, 150);
-	/* Only whole slots are merged: the one that ends at the age, and those before it. */
+	/* Only whole slots are merged: the slot that ends at the age, and the slots before it. */
 	maintain_all(&store, START + 2 * HOUR + 30 * MINUTE);
 	assert_int_equal(store.count, 3 + 120);
 	assert_int_equal(store.windows[0].name.seconds, 600);
@@ -360,7 +360,7 @@ static void windows_become_longer(void **state)
 	assert_whole(state, 0, 150);
 	assert_int_equal(store.counts.written, 150);
 	store_close(&store);
-	/* The sizes in memory are those of the files. */
+	/* The sizes in memory equal the sizes of the files. */
 	store = open_store(state, &limits);
 	assert_int_equal(store.count, 1 + 9);
 	store_close(&store);
@@ -930,7 +930,7 @@ static void assert_read(void **state, const char *service, unsigned int odd, uns
 		samples[i % 2] += sum.seen[i];
 	assert_int_equal(samples[0] + samples[1], odd + even + unknown);
 	assert_int_equal(samples[1], odd + unknown / 2);
-	/* The counts are those of the window. */
+	/* The counts belong to the window. */
 	assert_int_equal(sum.windows, 1);
 	free(sum.seen);
 }
@@ -1028,7 +1028,7 @@ static void query_for_a_service_reads_its_part(void **state)
 	assert_int_equal(services.items[2].samples, 6);
 	services_clear(&services);
 
-	/* Those of an earlier version of the window are not believed. */
+	/* Counts of an earlier version of the window are not believed. */
 	assert_int_equal(link(path, kept), 0);
 	merge_services(state, 6);
 	assert_read(state, "odd", 6, 0, 0);
@@ -1148,7 +1148,7 @@ static void directory_is_created(void **state)
 	assert_int_equal(owner_changes, 1);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 07027, 0);
-	/* One that is there keeps its owner. */
+	/* A directory that is there keeps its owner. */
 	assert_int_equal(store_create(path, getuid(), NULL), 0);
 	assert_int_equal(owner_changes, 1);
 	assert_int_equal(rmdir(path), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The files of the kernel in an archive: test_binary_archive.c has those of programs. */
+/* The files of the kernel in an archive: test_binary_archive.c has the files of programs. */
 #include "symbolize/archive_contents.h"
 
 #include <dlfcn.h>

@@ -410,7 +410,7 @@ static void compromised_workers_are_refused(void **state)
 	struct archive_reader *reader;
 
 	(void)state;
-	/* An error number of before is not that of the end of the worker. */
+	/* An earlier error number does not describe the end of the worker. */
 	errno = EAGAIN;
 	assert_int_equal(open_with(exit_at_once, &reader), -EBADMSG);
 	assert_non_null(strstr(error.text, "has crashed"));

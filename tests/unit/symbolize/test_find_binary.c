@@ -98,7 +98,7 @@ static void relative_paths_are_searched_by_their_name(void **state)
 	assert_non_null(strstr(error.text, "was not found in "));
 }
 
-/* A file system's limit of paths is that of the buffers. */
+/* A file system's limit of paths equals the size of the buffers. */
 static void long_paths_are_not_found(void **state)
 {
 	static char directory[PATH_MAX + 1], path[PATH_MAX + 16];
@@ -166,7 +166,7 @@ static void other_files_are_not_opened(void **state)
 	assert_non_null(strstr(error.text, "was not found in "));
 }
 
-/* The vdso of this process may be that of the profile, if its build ID is. */
+/* The vdso of this process may be the vdso of the profile, if the build IDs are equal. */
 static void vdso_is_that_of_this_process(void **state)
 {
 	int fd;
@@ -212,7 +212,7 @@ static void untrusted_files_must_be_the_same(void **state)
 	assert_string_equal(find("/gone", "1234", 0), "");
 	assert_string_equal(error.text,
 			    "is not taken: users have saved different files with build ID 1234");
-	/* One that is trusted comes first. */
+	/* A file that is trusted comes first. */
 	make_elf("saved/.build-id/12/34", "trusted");
 	assert_string_equal(find("/gone", "1234", 0), "trusted");
 	assert_string_equal(find("/gone", "1234", 1), "");

@@ -99,7 +99,7 @@ static void inlined_functions_are_hidden(void **state)
 	(void)state;
 	EXPECT(" main.lock main.work", f.malloc, f.inlined, f.work);
 	EXPECT(" main.lock main.work", f.inlined, f.work);
-	/* Those of other packages, too, that are inlined in the runtime. */
+	/* Functions of other packages, too, that are inlined in the runtime. */
 	EXPECT(" main.work", f.helper, f.malloc, f.work);
 	EXPECT(" main.work runtime.getg main.lock", f.work, f.inlined);
 }

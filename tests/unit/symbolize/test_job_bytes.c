@@ -155,7 +155,7 @@ static void invalid_jobs_are_refused(void **state)
 	assert_int_equal(read_bytes_of(HEAD_SIZE + 3 * sizeof(uint64_t)), -EBADMSG);
 	assert_int_equal(read_bytes_of(HEAD_SIZE - 1), -EBADMSG);
 	assert_int_equal(read_bytes_of(0), -EBADMSG);
-	/* The size is that of the file, modulo 2^64. */
+	/* The size equals the file's, modulo 2^64. */
 	bytes.count = UINT64_C(1) << 61 | 2;
 	assert_int_equal(read_bytes_of(HEAD_SIZE + 2 * sizeof(uint64_t)), -EBADMSG);
 	bytes.count = 0;

@@ -207,7 +207,7 @@ static void relocated_kernel_and_module(void **state)
 	}
 }
 
-/* As a merged profile has them: the module is that of the first one. */
+/* As a merged profile has them: the module comes from the first one. */
 static void profile_may_have_two_kernels(void **state)
 {
 	const struct mapping mappings[] = {

@@ -183,7 +183,7 @@ static void named_files_are_those_of_the_owner(void **state)
 	assert_int_equal(ask(DEBUG_LINK, 0, "private", program), -EACCES);
 	assert_int_equal(response.candidate, 2);
 	assert_string_equal(response.path, in_sandbox("private"));
-	/* Debug files by build ID are those of the administrator. */
+	/* The administrator owns the debug files by build ID. */
 	assert_int_equal(ask(DEBUG_BUILD_ID, 0, "1234", ""), 0);
 	assert_int_equal(ask(DEBUG_LINK, 1, "private", program), 0);
 	stop();
@@ -293,7 +293,7 @@ static void requests_are_limited(void **state)
 	stop();
 }
 
-/* A request without an end of its texts, with an fd, and then one that is too short. */
+/* A request without an end of its texts, with an fd, and then a request that is too short. */
 static void malformed_requests_do_no_harm(void **state)
 {
 	const struct worker_job job = {.path = "p"};

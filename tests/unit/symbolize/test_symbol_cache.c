@@ -213,7 +213,7 @@ static void ranges_are_found(void **state)
 	expect(&libc, 0x1020, &exact, 1);
 }
 
-/* The part in the page of the address, and later in that of another one. */
+/* The part in the page of the address, and later in the page of another one. */
 static void pages_of_a_range_are_kept_one_by_one(void **state)
 {
 	(void)state;

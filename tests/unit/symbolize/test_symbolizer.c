@@ -162,7 +162,7 @@ static void count_interruption(void *arg)
 	interruptions++;
 }
 
-/* Symbolizes the profile, and sets `counts`. The debug files are those of the sandbox. */
+/* Symbolizes the profile, and sets `counts`. The sandbox has the debug files. */
 static void symbolize_by(struct symbolize_options options)
 {
 	const char *directory = in_sandbox("debug");
@@ -191,7 +191,7 @@ static void symbolize_by(struct symbolize_options options)
 	free(perf_maps);
 }
 
-/* The arguments are those of the options. */
+/* The options have the arguments. */
 static void symbolize_with(int stop,
 			   void (*take_problem)(void *arg, const char *path, const char *text))
 {
@@ -522,7 +522,7 @@ static void addresses_without_symbol(void **state)
 	assert_true(at(vsyscall)->address == 0xffffffffff600400);
 }
 
-/* Addresses are those of a mapping of the whole file then, which other tools understand. */
+/* Addresses refer to a mapping of the whole file then, which other tools understand. */
 static void file_without_segments_gives_offsets(void **state)
 {
 	uint32_t cache, library;

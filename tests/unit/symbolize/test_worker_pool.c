@@ -655,7 +655,7 @@ static void worker_takes_the_candidate_with_the_build_id(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "");
 	assert_non_null(strstr(results[0].lines, "deep::outer source.cc:8:6"));
-	/* None of them: the first one that was there is reported. */
+	/* None of them: the first problem that was there is reported. */
 	job.build_id = "abce";
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_int_equal(results[0].calls, 0);
@@ -1007,7 +1007,7 @@ static void ask_for_other_files(const int fds[])
 	send_problem(fds, "%u opened", opened);
 }
 
-/* Asks for files that the files of the job name; their owner is that of the binary, or not. */
+/* Asks for files that the files of the job name; they have the owner of the binary, or not. */
 static void ask_for_named_files(const int fds[])
 {
 	static const char *const names[] = {"public", "private", "foreign", "core"};
@@ -2039,7 +2039,7 @@ static void problems_are_limited(void **state)
 	assert_non_null(strstr(results[0].problem, "violated the protocol"));
 }
 
-/* Its names are charged to the owner of the binary, not to that of a file that it names. */
+/* Its names are charged to the owner of the binary, not to the owner of a file that it names. */
 static void quota_of_others_cannot_be_used_up(void **state)
 {
 	char modest[PATH_MAX];
@@ -2395,7 +2395,8 @@ static void worker_that_cannot_be_started_waits_for_others(void **state)
 
 /* Shared with the server and the openers. */
 static struct {
-	unsigned int until_failure; /* forks of the server, with the one that fails; 0: none does */
+	unsigned int
+		until_failure; /* forks of the server, with the fork that fails; 0: none does */
 	atomic_bool is_noticed; /* by the pool */
 } * forks;
 

@@ -221,7 +221,7 @@ static void worker_of_test(enum worker_kind kind, const int fds[], size_t count)
 	job_bytes_free(&received);
 }
 
-/* Openers. `arg` is an index, that of the job. */
+/* Openers. `arg` is the index of the job. */
 
 static const size_t indices[JOBS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -348,7 +348,7 @@ static void run_pool(struct worker_pool *pool, const struct worker_job *jobs, si
 		assert_true(!shared->openers[i] || kill(shared->openers[i], 0));
 }
 
-/* All see the same descriptors: those of the pool, the control socket, and that of the worker. */
+/* All see the same descriptors: the pool's, the control socket, and the worker's. */
 static void opener_serves_successive_workers(void **state)
 {
 	struct worker_pool pool = {.processes = 1};

@@ -301,7 +301,7 @@ static void a_state_is_remembered_with_its_cfa(void **state)
 								       "5-6 r7+16 rbp c-16\n"
 								       "6-7 r7+8\n"
 								       "7-100 r7+16 rbp c-16\n");
-	/* Also one that is an expression. */
+	/* Also a rule that is an expression. */
 	EXPECT("\x0f\x02\x76\x58\x0a\x41\x0c\x07\x08\x41\x0b",
 	       "0-1 r6-40\n1-2 r7+8\n2-100 r6-40\n");
 	EXPECT_BROKEN("\x0b", "");

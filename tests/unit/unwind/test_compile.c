@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tables of files that are made byte by byte; test_job.c has those of real files. */
+/* Tables of files that are made byte by byte; test_job.c has the tables of real files. */
 #include "unit.h"
 
 #include <elf.h>

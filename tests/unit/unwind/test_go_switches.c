@@ -97,7 +97,7 @@ static struct go_runtime read_rows(struct go_pclntab *pclntab, const char *name,
 #define READ(pclntab, name, code, offset, frame)                                                   \
 	read_rows(pclntab, name, code, sizeof(code), offset, frame)
 
-/* Compares the kinds of all rows: that of each offset from `from` on is `kind`, up to the next. */
+/* Compares the kinds of all rows: each offset from `from` on, up to the next, has `kind`. */
 struct expected {
 	uint32_t from;
 	enum cfi_kind kind;
@@ -142,7 +142,7 @@ static void systemstack_with_a_frame(void **state)
 	runtime = READ(&pclntab, "runtime.systemstack", systemstack_1_26, 1, 8);
 	EXPECT(&pclntab, {0, CFI_CALLER});
 	assert_int_equal(pclntab.rows[0].base, CFI_RSP);
-	/* The frame pointer is that of the goroutine. */
+	/* The frame pointer belongs to the goroutine. */
 	assert_int_equal(pclntab.rows[0x4a].base, CFI_RBP);
 	assert_int_equal(runtime.curg, 184);
 }
@@ -224,7 +224,7 @@ static void place_of_g_is_that_of_the_first_load(void **state)
 	}
 }
 
-/* With a SIB byte, the address is that of two registers, whatever the byte is. */
+/* With a SIB byte, the address is the sum of two registers, whatever the byte is. */
 static void loads_by_two_registers_are_others(void **state)
 {
 	static const unsigned char code[] = {0x90, 0x90, 0x48, 0x8b,

@@ -372,7 +372,7 @@ static bool resume(enum __ptrace_request request, int *signal)
 	return true;
 }
 
-/* Steps until so many stacks were compared, or the program ends. */
+/* Steps until the number of stacks was compared, or the program ends. */
 static void compare_stacks(size_t count)
 {
 	unsigned int until = 1;

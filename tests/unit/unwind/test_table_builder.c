@@ -301,7 +301,7 @@ static void steps_for_a_small_source(void **state)
 	free(table);
 }
 
-/* Rows that differ in one thing, each twice, so that those of the first time are remembered. */
+/* Rows that differ in one thing, each twice, so that the rows of the first time are remembered. */
 static void similar_rows_have_rules_of_their_own(void **state)
 {
 	static const int64_t offsets[] = {
@@ -441,7 +441,7 @@ static int see_range(void *arg, uint64_t start, uint64_t end,
 	return ++seen->count == 7 ? 5 : 0;
 }
 
-/* None is empty, however two sources overlap; and those of one rule that meet are one. */
+/* None is empty, however two sources overlap; and ranges of one rule that meet are one. */
 static void ranges_are_sorted_and_merged(void **state)
 {
 	struct table_builder *builder = new_builder();
@@ -588,7 +588,7 @@ static void rules_are_limited(void **state)
 		err = table_builder_add(builder, TEXT + count, TEXT + count + 1, &row);
 	}
 	assert_int_equal(err, -E2BIG);
-	/* One is that of unknown code. */
+	/* One rule is for unknown code. */
 	assert_int_equal(count, STACKBEAT_UNWIND_RULES_MAX);
 	table_builder_free(builder);
 }

@@ -318,7 +318,7 @@ static void a_signal_frame_restores_all_registers(void **state)
 	context[RSP] = STACK + 90 * 8;
 	context[R10] = STACK + 100 * 8;
 	machine->words[100] = AT(4);
-	/* Its address is that of its instruction once it is decremented as a return address. */
+	/* Its address points to its instruction once it is decremented as a return address. */
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), BIAS + CODE + 768 + 1, AT(4));
 	assert_int_equal(machine->result.table_frames, 3);
 	free_machine(machine);
@@ -397,7 +397,7 @@ static void a_bad_frame_ends_the_walk(void **state)
 	(void)state;
 	set_rule(machine, 0, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
 	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
-	/* A circle: the saved frame pointer is that of the frame itself. */
+	/* A circle: the saved frame pointer points to the frame itself. */
 	set_register(machine, CFI_RBP, STACK + 10 * 8);
 	machine->words[10] = STACK + 10 * 8;
 	machine->words[11] = AT(0);
@@ -513,7 +513,8 @@ static void set_go_rule(struct machine *machine, unsigned int function, unsigned
 	assert_true(stackbeat_unwind_rule_is_valid(&machine->table.rules[function]));
 }
 
-/* The stack of C, from word 0 on, and that of the goroutine behind it, which ends at word 40. */
+/* The stack of C, from word 0 on, and the stack of the goroutine behind it, which ends at word 40.
+ */
 static void a_call_of_c_leads_back_to_the_goroutine(void **state)
 {
 	struct machine *machine = new_machine();

@@ -11,7 +11,7 @@ func sequence(yield func(int) bool) {
 	}
 }
 
-// registerCoroutine parks one goroutine as a coroutine, and the one that has created it.
+// registerCoroutine parks one goroutine as a coroutine, and the goroutine that has created it.
 func registerCoroutine() {
 	park(func(begin func()) {
 		next, _ := iter.Pull(sequence)

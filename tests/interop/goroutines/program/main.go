@@ -163,7 +163,7 @@ func registerLabels() {
 			<-never
 		})
 	})
-	// So many that the map of older versions has grown.
+	// Enough labels for the map of older versions to grow.
 	var many []string
 	for i := 0; i < 13; i++ {
 		many = append(many, "label"+strconv.Itoa(i), strconv.Itoa(i))
