@@ -114,6 +114,13 @@ values_have_bounds() {
 	accepts report --min-percent 100
 	refuses "'100.1' is not a percentage" report --min-percent 100.1
 	refuses "'-0.1' is not a percentage" report --min-percent -0.1
+	refuses "no function: 'stackbeat report' lists the functions" annotate
+	refuses "unexpected argument 'c'" annotate a b c
+	refuses "unexpected argument 'c'" annotate -i a -s b c
+	refuses "-M: 'arm' is neither att nor intel" annotate -M arm main
+	refuses '' annotate -s ''
+	accepts annotate --stdio -l -i file -s main
+	accepts annotate -M intel main file
 }
 
 # What fingers that know perf and git type.
@@ -125,7 +132,7 @@ habits_have_an_answer() {
 	refuses "no command 'sta'; see 'stackbeat --help'" sta
 	refuses "use 'stackbeat report --folded FILE'" script
 	refuses "use 'stackbeat report --diff BASE FILE'" diff
-	for command in annotate buildid-cache buildid-list c2c data evlist ftrace inject kmem list lock mem probe sched \
+	for command in buildid-cache buildid-list c2c data evlist ftrace inject kmem list lock mem probe sched \
 		stat top trace; do
 		refuses "there is no command '$command'; use '" "$command"
 	done
@@ -395,6 +402,11 @@ missing_library_is_an_error() {
 	[[ ! -s $scratch/stdout ]] || fail "$(<"$scratch/stdout")"
 	libraries=$(LD_TRACE_LOADED_OBJECTS=1 "$stackbeat")
 	[[ $libraries != *libmicrohttpd* && $libraries != *libgnutls* ]] || fail "$libraries"
+	: >"$scratch/libraries/libcapstone.so.4"
+	: >"$scratch/libraries/libcapstone.so.5"
+	! LD_LIBRARY_PATH=$scratch/libraries "$stackbeat" annotate main 2>"$scratch/stderr" >"$scratch/stdout" ||
+		fail "annotate without libcapstone"
+	[[ $(<"$scratch/stderr") == "stackbeat annotate: there is no libcapstone,"*"libcapstone5)" ]] || fail "$(<"$scratch/stderr")"
 	rm -r "$scratch/libraries" "$scratch/stderr" "$scratch/stdout"
 }
 

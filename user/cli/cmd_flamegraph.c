@@ -28,7 +28,7 @@ static const struct cli_option options[] = {
 	 OPTION_TEXT(struct flamegraph_arguments, output)},
 	{0, "title", "TEXT", "title (default: the name of the pprof file)",
 	 OPTION_TEXT(struct flamegraph_arguments, title)},
-	SAMPLE_TYPE_OPTION(struct flamegraph_arguments),
+	SAMPLE_TYPE_OPTION(struct flamegraph_arguments, view.sample_type),
 	GROUP_OPTION(struct flamegraph_arguments,
 		     "divide the root by a label of the samples, such as comm or container; none: do "
 		     "not divide (default: comm if FILE and BASE have it)"),

@@ -40,7 +40,7 @@ static const struct cli_option options[] = {
 	 "print at most N rows; 0: all (default: 30 with --top, all with --tree)",
 	 OPTION_NUMBER(struct report_arguments, rows, 0, UINT32_MAX),
 	 OPTION_GIVEN(struct report_arguments, rows_given)},
-	SAMPLE_TYPE_OPTION(struct report_arguments),
+	SAMPLE_TYPE_OPTION(struct report_arguments, view.sample_type),
 	{0, "min-percent", "P",
 	 "with --tree: omit calls below P % of the total (default: 0.5)",
 	 OPTION_PERCENT(struct report_arguments, report.min_percent)},

@@ -13,6 +13,7 @@ enum exit_status {
 	STATUS_NO_SAMPLES = 3, /* of record: no profile was written */
 };
 
+int cmd_annotate(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);

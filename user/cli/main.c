@@ -18,6 +18,7 @@ static const struct command {
 } commands[] = {
 	{"record", cmd_record, "sample stacks into a pprof profile"},
 	{"report", cmd_report, "print a profile as text"},
+	{"annotate", cmd_annotate, "print source and instructions of a function with samples"},
 	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
 	{"symbolize", cmd_symbolize, "symbolize a profile, also later and on another machine"},
 	{"archive", cmd_archive, "collect the files that symbolize a profile elsewhere"},
@@ -40,7 +41,6 @@ static const struct command {
 static const struct replacement {
 	const char *name, *use;
 } replacements[] = {
-	{"annotate", "'stackbeat report --lines' or 'go tool pprof -list FUNCTION FILE'"},
 	{"buildid-cache", "'stackbeat archive' or 'stackbeat record --save-binaries'"},
 	{"buildid-list", "'stackbeat archive', which lists what it collects"},
 	{"c2c", "'perf c2c': stackbeat samples CPU time only"},

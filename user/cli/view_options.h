@@ -36,10 +36,10 @@ option_fn option_pattern;
 
 /* Rows for the table of a subcommand with a struct view_options in its member `view`. */
 /* clang-format off */
-#define SAMPLE_TYPE_OPTION(type)                                                                   \
+#define SAMPLE_TYPE_OPTION(type, member)                                                           \
 	{0, "sample-type", "NAME",                                                                 \
 	 "value to show (default: the default of FILE, or its last)",                              \
-	 OPTION_TEXT(type, view.sample_type)}
+	 OPTION_TEXT(type, member)}
 #define GO_HIDE_RUNTIME_OPTION(type, member)                                                       \
 	{0, "go-hide-runtime", NULL,                                                               \
 	 "leave out the functions of Go's runtime at the leaf end: their time is the caller's",    \

@@ -21,6 +21,7 @@ enum job_flags {
 struct job_head {
 	uint64_t count, code_start;
 	uint32_t flags; /* enum job_flags */
+	uint32_t syntax; /* enum disassembler_syntax */
 	char build_id[BUILD_ID_SIZE];
 	char path[PATH_MAX];
 };
@@ -40,7 +41,11 @@ static int job_bytes_write_all(int fd, const void *bytes, size_t size)
 
 int job_bytes_write(const struct worker_job *job)
 {
-	struct job_head head = {.count = job->count, .code_start = job->code_start};
+	struct job_head head = {
+		.count = job->count,
+		.code_start = job->code_start,
+		.syntax = job->syntax,
+	};
 	int fd = memfd_create("job", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
 	if (fd < 0)
@@ -112,6 +117,7 @@ int job_bytes_read(int fd, struct received_job *received)
 		.is_module = head.flags & JOB_MODULE,
 		.is_perf_map = head.flags & JOB_PERF_MAP,
 		.code_start = head.code_start,
+		.syntax = head.syntax,
 	};
 	return 0;
 }

@@ -2,10 +2,12 @@
 #include "symbolize/worker.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -529,6 +531,113 @@ static bool open_files(struct worker_state *worker)
 	return true;
 }
 
+/* Disassembly */
+
+/* Whether the only operand of a jump or call is an address; sets it. */
+static bool jump_target(const char *text, uint64_t *target)
+{
+	const char *operand = strchr(text, ' ');
+	char *end;
+
+	if ((*text != 'j' && strncmp(text, "call", 4)) || !operand)
+		return false;
+	operand += strspn(operand, " ");
+	*target = strtoull(operand, &end, 16);
+	return !strncmp(operand, "0x", 2) && !*end;
+}
+
+/* Appends the name of the function that an instruction jumps to, as in objdump. */
+static void name_target(struct worker_state *worker, struct instruction *instruction)
+{
+	const size_t used = strlen(instruction->text), left = sizeof(instruction->text) - used;
+	char demangled[DEMANGLED_MAX];
+	struct symbol symbol;
+	const char *name;
+	uint64_t target;
+
+	if (!jump_target(instruction->text, &target) || !find_symbol(worker, target, &symbol))
+		return;
+	name = demangle(symbol.name, demangled) ? demangled : symbol.name;
+	if (target == symbol.start)
+		snprintf(instruction->text + used, left, " <%s>", name);
+	else
+		snprintf(instruction->text + used, left, " <%s+0x%" PRIx64 ">", name,
+			 target - symbol.start);
+}
+
+static int send_instruction(void *arg, struct instruction *instruction)
+{
+	struct worker_state *worker = arg;
+
+	name_target(worker, instruction);
+	worker_send(worker, WORKER_INSTRUCTION, instruction,
+		    offsetof(struct instruction, text) + strlen(instruction->text));
+	return worker->err;
+}
+
+/* Sends a function whose bytes are in the file. */
+static void disassemble_function(struct worker_state *worker, const struct symbol *function,
+				 uint64_t shift, uint64_t offset)
+{
+	struct worker_function message = {
+		.start = function->start,
+		.size = MIN(function->size, FUNCTION_BYTES_MAX),
+		.shift = shift,
+		.name = send_string(worker, function->name),
+	};
+	uint32_t demangled =
+		message.name ? send_demangled(worker, function->name, message.name) : 0;
+	uint8_t *code = malloc(message.size);
+	ssize_t got = code ? pread(worker->fd, code, message.size, (off_t)offset) : -1;
+
+	if (!code)
+		worker->err = -ENOMEM;
+	if (demangled)
+		message.name = demangled;
+	if (got > 0 && !worker->err) {
+		worker_send(worker, WORKER_FUNCTION, &message, sizeof(message));
+		worker->err = disassemble(code, (size_t)got, message.start, worker->job->syntax,
+					  send_instruction, worker);
+	}
+	free(code);
+}
+
+/* Sets the offset of a virtual address in the file. False if no executable segment has it. */
+static bool find_offset(const struct elf_file *binary, uint64_t vaddr, uint64_t *offset)
+{
+	for (size_t i = 0; i < binary->load_count; i++) {
+		const struct elf_segment *load = &binary->loads[i];
+
+		if (vaddr >= load->vaddr && vaddr - load->vaddr < load->size) {
+			*offset = load->offset + (vaddr - load->vaddr);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Sends each function that holds an address of the job, once if the addresses are adjacent. */
+static void worker_disassemble(struct worker_state *worker)
+{
+	struct elf_file binary = {0};
+	struct symbol symbol, last = {0};
+	struct error problem;
+	uint64_t offset;
+
+	if (worker->fd < 0 || elf_read(&binary, worker->fd, NULL, 0, false, &problem))
+		return;
+	for (size_t i = 0; i < worker->job->count && !worker->err; i++) {
+		const uint64_t vaddr = worker->vaddrs[i];
+
+		if (vaddr - last.start < last.size || !find_symbol(worker, vaddr, &symbol) ||
+		    !find_offset(&binary, symbol.start, &offset))
+			continue;
+		last = symbol;
+		disassemble_function(worker, &symbol, vaddr - worker->job->addresses[i], offset);
+	}
+	elf_clear(&binary);
+}
+
 /* Computes the bias of a job with `code_start`; false if no symbol table has the code's start. */
 static bool find_bias(struct worker_state *worker)
 {
@@ -606,7 +715,10 @@ static bool find_vaddrs(struct worker_state *worker)
 static void worker_symbolize_file(struct worker_state *worker)
 {
 	worker->has_files = open_files(worker);
-	if (find_bias(worker) && find_vaddrs(worker)) {
+	if (worker->job->syntax) {
+		if (find_vaddrs(worker))
+			worker_disassemble(worker);
+	} else if (find_bias(worker) && find_vaddrs(worker)) {
 		if (worker->has_files)
 			symbolize_by_pclntab(worker, worker->fd);
 		worker->dwarf = worker->has_files ? worker->files.dwarf : NULL;

@@ -48,6 +48,8 @@
 #define TASK_BYTES ((size_t)1 << 20)
 #define ADDRESS_BYTES ((size_t)4 << 10)
 #define BATCH_BYTES ((size_t)512 << 20)
+/* In place of TASK_BYTES, of a job that disassembles. */
+#define CODE_BYTES ((size_t)64 << 20)
 #define OWNERS_SIZE (sizeof(uint32_t) * OPENERS_PER_PROCESS * PROCESSES_MAX)
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
 #define LINE_BYTES 56u /* of memory for a line and its function */
@@ -59,6 +61,7 @@
 #define KEEP_TIMEOUT_S 5u
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
+_Static_assert(sizeof(struct instruction) <= MESSAGE_MAX, "lines are the longest messages");
 
 /* A job with sorted addresses. */
 struct task {
@@ -134,6 +137,7 @@ struct pool_worker {
 	size_t string_count, string_capacity;
 	bool *received; /* whether the lines of each address of the slice came */
 	struct address_range *ranges; /* of each address of the slice */
+	struct address_range code; /* of the function that is received, without its instructions */
 };
 
 struct pool_batch {
@@ -687,7 +691,8 @@ static int pool_charge(struct pool_batch *batch, struct pool_worker *worker, siz
 	task->bytes += cost;
 	batch->bytes += cost;
 	owner->bytes += cost;
-	if (task->bytes > TASK_BYTES + task->job.count * ADDRESS_BYTES)
+	if (task->bytes >
+	    (task->job.syntax ? CODE_BYTES : TASK_BYTES) + task->job.count * ADDRESS_BYTES)
 		worker->over_quota = QUOTA_OF_FILE;
 	else if (batch->bytes > batch_quota(batch) &&
 		 owner->bytes > batch_quota(batch) / batch->owner_count)
@@ -788,6 +793,50 @@ static void handle_range(const struct pool_batch *batch, struct pool_worker *wor
 	worker->protocol_error = false;
 }
 
+static int handle_function(struct pool_batch *batch, struct pool_worker *worker, const void *bytes,
+			   size_t size)
+{
+	struct worker_function message = {0};
+	struct code_function function;
+
+	worker->protocol_error = true;
+	if (size != sizeof(message) || !batch->tasks[worker->job].job.syntax)
+		return 0;
+	memcpy(&message, bytes, size);
+	function = (struct code_function){
+		.start = message.start,
+		.size = message.size,
+		.shift = message.shift,
+	};
+	if (!message.size || message.size > FUNCTION_BYTES_MAX ||
+	    message.start > UINT64_MAX - message.size ||
+	    !find_string(batch, worker, message.name, &function.name) || !function.name)
+		return 0;
+	worker->code = (struct address_range){message.start, message.start + message.size};
+	worker->protocol_error = false;
+	return batch->pool->function(batch->pool->arg, worker->job, &function);
+}
+
+static int handle_instruction(struct pool_batch *batch, struct pool_worker *worker,
+			      const void *bytes, size_t size)
+{
+	struct instruction instruction = {0};
+
+	worker->protocol_error = true;
+	if (size <= offsetof(struct instruction, text) || size >= sizeof(instruction))
+		return 0;
+	memcpy(&instruction, bytes, size);
+	if (!instruction.size || instruction.size > INSTRUCTION_BYTES_MAX ||
+	    instruction.address != worker->code.start ||
+	    instruction.size > worker->code.end - worker->code.start)
+		return 0;
+	worker->code.start += instruction.size;
+	worker->protocol_error = false;
+	if (pool_charge(batch, worker, sizeof(instruction)))
+		return -ENOMEM;
+	return batch->pool->instruction(batch->pool->arg, worker->job, &instruction);
+}
+
 static void handle_problem(const struct pool_batch *batch, struct pool_worker *worker,
 			   const char *text, size_t size)
 {
@@ -853,6 +902,10 @@ static int pool_handle_message(struct pool_batch *batch, struct pool_worker *wor
 	case WORKER_RANGE:
 		handle_range(batch, worker, bytes, size);
 		return 0;
+	case WORKER_FUNCTION:
+		return handle_function(batch, worker, bytes, size);
+	case WORKER_INSTRUCTION:
+		return handle_instruction(batch, worker, bytes, size);
 	case WORKER_OPENED:
 		worker->opened = size == 0;
 		worker->protocol_error = size > 0;
@@ -1080,7 +1133,9 @@ static size_t slices_of(const struct pool_batch *batch, const struct task *task,
 {
 	size_t most = task->job.count / SLICE_ADDRESSES_MIN;
 
-	if (batch->large_count >= processes || task->job.is_perf_map || most < 2)
+	/* Functions would come from several workers. */
+	if (batch->large_count >= processes || task->job.is_perf_map || task->job.syntax ||
+	    most < 2)
 		return task->job.count > 0;
 	return most < processes ? most : processes;
 }

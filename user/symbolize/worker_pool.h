@@ -18,6 +18,13 @@
 #include "symbolize/symbolize_options.h"
 #include "symbolize/worker_protocol.h"
 
+/* A function that was disassembled. */
+struct code_function {
+	const char *name; /* demangled */
+	uint64_t start, size; /* ELF virtual addresses */
+	uint64_t shift; /* virtual address minus address of the job */
+};
+
 struct worker_pool {
 	struct symbolize_options options;
 	unsigned int processes; /* at a time; 0: the number of online CPUs */
@@ -45,7 +52,14 @@ struct worker_pool {
 	 * May be NULL.
 	 */
 	void (*failed)(void *arg, size_t job);
-	void *arg; /* of `lines`, `ended` and `failed` */
+	/*
+	 * Receive each function of a job with `syntax`, and then its instructions, of which each
+	 * begins where the one before ends. The strings live as long as the strings of `lines`. As
+	 * `lines`. May be NULL if no job has a syntax.
+	 */
+	int (*function)(void *arg, size_t job, const struct code_function *function);
+	int (*instruction)(void *arg, size_t job, const struct instruction *instruction);
+	void *arg; /* of the functions */
 };
 
 /*

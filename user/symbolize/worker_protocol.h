@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "debuginfo/disassembler.h"
+
 struct error;
 struct file_key;
 
@@ -53,6 +55,11 @@ struct worker_job {
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* a kernel module: `code_start` is its load address */
 	bool is_perf_map; /* `open` opens a perf map, not an ELF file */
+	/*
+	 * Other than SYNTAX_NONE: the functions that hold the addresses are disassembled, and no
+	 * address is symbolized. It needs disassembler_load() before the server of workers starts.
+	 */
+	enum disassembler_syntax syntax;
 	/* Where the code of the file starts, in terms of `addresses`; 0: as in the file. */
 	uint64_t code_start;
 };
@@ -77,6 +84,9 @@ enum worker_message_type {
 	WORKER_END,
 	WORKER_OPENED, /* empty: the file itself was opened, not only debug files of it */
 	WORKER_RANGE, /* struct worker_range */
+	WORKER_FUNCTION, /* struct worker_function: its instructions follow, in order */
+	/* struct instruction, up to the end of its text. */
+	WORKER_INSTRUCTION,
 };
 
 /* Seconds that the downloads of a worker may take. */
@@ -104,6 +114,17 @@ struct worker_range {
 	uint32_t padding;
 	uint64_t start, end;
 };
+
+/* A function of a job with `syntax`. */
+struct worker_function {
+	uint64_t start, size; /* ELF virtual addresses */
+	uint64_t shift; /* virtual address minus address of the job */
+	uint32_t name; /* number of a string */
+	uint32_t padding;
+};
+
+/* The last bytes of a longer function are left out. */
+#define FUNCTION_BYTES_MAX ((size_t)1 << 20)
 
 /* Bytes of a download; `total` is 0 if unknown. */
 struct worker_progress {

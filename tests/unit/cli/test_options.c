@@ -882,7 +882,7 @@ static const struct cli_option table[] = {
 	{'o', "output", "FILE", "the output, a text that is so long that it needs a second line",
 	 OPTION_CALL(take_other)},
 	{0, "a-very-long-option", "VALUE", "begins on the next line", OPTION_CALL(take_other)},
-	SAMPLE_TYPE_OPTION(struct viewer),
+	SAMPLE_TYPE_OPTION(struct viewer, view.sample_type),
 	GROUP_OPTION(struct viewer, "label"),
 	DIFF_OPTIONS(struct viewer),
 	GO_HIDE_RUNTIME_OPTION(struct viewer, view.hides_go_runtime),

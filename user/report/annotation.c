@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "report/annotation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debuginfo/kernel_image.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "pprof/profile.h"
+#include "report/frame_name.h"
+#include "symbolize/symbol_source.h"
+#include "symbolize/worker_pool.h"
+
+#define NO_FILE SIZE_MAX
+
+/* A file that has the code of some locations. */
+struct code_file {
+	const struct symbol_source *source;
+	struct symbol_mapping mapping;
+	bool offsets; /* `addresses` are offsets in the file */
+	uint64_t *addresses;
+	size_t count, capacity;
+};
+
+struct annotator {
+	const struct profile *profile;
+	const struct annotation_query *query;
+	const struct symbol_source *source;
+	const struct symbolize_options *options;
+	struct annotation *annotation;
+	struct code_file *files;
+	size_t file_count, file_capacity;
+	size_t *mapping_files; /* of each mapping; NO_FILE: none */
+	struct annotated_instruction **instructions; /* of each location; NULL: none */
+	struct annotated_function **functions;
+	/* Where the name was found, but no file. */
+	bool in_kernel, in_generated_code;
+};
+
+/* Names */
+
+/* Whether a name is the wanted one, or begins with it and goes on with parameters. */
+static bool function_is_named(const char *name, const char *wanted)
+{
+	const size_t length = strlen(wanted);
+
+	return *wanted && !strncmp(name, wanted, length) && (!name[length] || name[length] == '(');
+}
+
+static bool annotator_line_matches(const struct annotator *annotator,
+				   const struct profile_line *line)
+{
+	const struct profile *profile = annotator->profile;
+	const struct profile_function *function = &profile->functions.items[line->function];
+
+	return function_is_named(profile_text(profile, function->name), annotator->query->name) ||
+	       function_is_named(profile_text(profile, function->system_name),
+				 annotator->query->name);
+}
+
+static bool annotator_location_matches(const struct annotator *annotator,
+				       const struct profile_location *location, bool inlined)
+{
+	const struct profile_line *lines = profile_lines(annotator->profile, location);
+	const uint32_t count = location->line_count;
+
+	if (!count)
+		return false;
+	for (uint32_t i = 0; inlined && i + 1 < count; i++) {
+		if (annotator_line_matches(annotator, &lines[i]))
+			return true;
+	}
+	return !inlined && annotator_line_matches(annotator, &lines[count - 1]);
+}
+
+static bool is_wanted_file(const struct annotator *annotator, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *wanted = annotator->query->file;
+
+	return !wanted || !strcmp(path, wanted) || (slash && !strcmp(slash + 1, wanted));
+}
+
+/* Files */
+
+static bool code_file_has(const struct code_file *file, const char *path, const char *build_id,
+			  bool offsets)
+{
+	return !strcmp(file->mapping.path, path) && !strcmp(file->mapping.build_id, build_id) &&
+	       file->offsets == offsets;
+}
+
+/* Finds or adds the file of a mapping. */
+static int annotator_add_file(struct annotator *annotator, uint32_t number)
+{
+	const struct profile_mapping *mapping = &annotator->profile->mappings.items[number];
+	const char *path = profile_text(annotator->profile, mapping->file);
+	const char *build_id = profile_text(annotator->profile, mapping->build_id);
+	size_t i = 0;
+
+	while (i < annotator->file_count &&
+	       !code_file_has(&annotator->files[i], path, build_id, mapping->start != 0))
+		i++;
+	annotator->mapping_files[number] = i;
+	if (i < annotator->file_count)
+		return 0;
+	if (array_reserve(&annotator->files, &annotator->file_capacity, i, 1,
+			  sizeof(*annotator->files)))
+		return -ENOMEM;
+	annotator->files[annotator->file_count++] = (struct code_file){
+		.source = annotator->source,
+		.mapping = {.path = path, .build_id = build_id, .source = mapping->source},
+		.offsets = mapping->start != 0,
+	};
+	return 0;
+}
+
+/* The address of a location as its worker gets it. */
+static uint64_t job_address(const struct annotator *annotator,
+			    const struct profile_location *location)
+{
+	const struct profile_mapping *mapping =
+		&annotator->profile->mappings.items[location->mapping];
+
+	return mapping->start ? location->address - mapping->start + mapping->offset
+			      : location->address;
+}
+
+static int annotator_add_address(struct annotator *annotator,
+				 const struct profile_location *location)
+{
+	const struct profile *profile = annotator->profile;
+	const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
+	const struct symbol_mapping symbols = {
+		.path = profile_text(profile, mapping->file),
+		.build_id = profile_text(profile, mapping->build_id),
+		.source = mapping->source,
+	};
+	struct code_file *file;
+
+	if (is_kernel_mapping(symbols.path, location->address)) {
+		annotator->in_kernel = true;
+		return 0;
+	}
+	if (annotator->source->kind(annotator->source->arg, &symbols) != SYMBOLS_FILE) {
+		annotator->in_generated_code = true;
+		return 0;
+	}
+	if (!is_wanted_file(annotator, symbols.path))
+		return 0;
+	if (annotator->mapping_files[location->mapping] == NO_FILE &&
+	    annotator_add_file(annotator, location->mapping))
+		return -ENOMEM;
+	file = &annotator->files[annotator->mapping_files[location->mapping]];
+	if (array_reserve(&file->addresses, &file->capacity, file->count, 1,
+			  sizeof(*file->addresses)))
+		return -ENOMEM;
+	file->addresses[file->count++] = job_address(annotator, location);
+	return 0;
+}
+
+static int add_addresses(struct annotator *annotator, bool inlined)
+{
+	const struct profile *profile = annotator->profile;
+	int err = 0;
+
+	for (size_t i = 1; i < profile->locations.count && !err; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+
+		if (annotator_location_matches(annotator, location, inlined))
+			err = annotator_add_address(annotator, location);
+	}
+	return err;
+}
+
+/* Code */
+
+static int annotator_open_file(void *arg, unsigned int candidate, struct error *error)
+{
+	const struct code_file *file = arg;
+
+	return file->source->open(file->source->arg, &file->mapping, candidate, error);
+}
+
+static int no_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+		    size_t count)
+{
+	(void)arg, (void)job, (void)index, (void)lines, (void)count;
+	return 0;
+}
+
+/* A function that a file has twice, as its worker is compromised, stays twice. */
+static int take_function(void *arg, size_t job, const struct code_function *function)
+{
+	const struct annotator *annotator = arg;
+	struct annotation *annotation = annotator->annotation;
+	const struct code_file *file = &annotator->files[job];
+
+	if (array_reserve(&annotation->functions, &annotation->capacity, annotation->count, 1,
+			  sizeof(*annotation->functions)))
+		return -ENOMEM;
+	annotation->functions[annotation->count++] = (struct annotated_function){
+		.path = file->mapping.path,
+		.build_id = file->mapping.build_id,
+		.name = function->name,
+		.start = function->start,
+		.size = function->size,
+		.file = job,
+		.shift = function->shift,
+	};
+	return 0;
+}
+
+/* The instructions of one worker follow their function, but workers run at the same time. */
+static int take_instruction(void *arg, size_t job, const struct instruction *instruction)
+{
+	const struct annotator *annotator = arg;
+	struct annotated_function *function =
+		annotator->annotation->functions + annotator->annotation->count - 1;
+
+	while (function->file != job)
+		function--;
+	if (array_reserve(&function->instructions, &function->capacity, function->count, 1,
+			  sizeof(*function->instructions)))
+		return -ENOMEM;
+	function->instructions[function->count++] =
+		(struct annotated_instruction){.code = *instruction};
+	return 0;
+}
+
+static int run_workers(struct annotator *annotator, const struct worker_pool *callbacks,
+		       const struct worker_job *jobs, size_t count)
+{
+	struct worker_pool pool = *callbacks;
+
+	pool.options = *annotator->options;
+	pool.arg = annotator;
+	return worker_pool_run(&pool, jobs, count, &annotator->annotation->strings);
+}
+
+static int annotator_read_code(struct annotator *annotator)
+{
+	const struct worker_pool pool = {
+		.lines = no_lines,
+		.function = take_function,
+		.instruction = take_instruction,
+	};
+	struct worker_job *jobs = calloc(annotator->file_count + 1, sizeof(*jobs));
+	int err;
+
+	if (!jobs)
+		return -ENOMEM;
+	for (size_t i = 0; i < annotator->file_count; i++) {
+		struct code_file *file = &annotator->files[i];
+
+		jobs[i] = (struct worker_job){
+			.path = file->mapping.path,
+			.build_id = file->mapping.build_id,
+			.addresses = file->addresses,
+			.count = file->count,
+			.open = annotator_open_file,
+			.arg = file,
+			.offsets = file->offsets,
+			.syntax = annotator->query->syntax,
+		};
+	}
+	err = run_workers(annotator, &pool, jobs, annotator->file_count);
+	free(jobs);
+	return err;
+}
+
+/* Source lines */
+
+/* The job of a function has the addresses of its instructions. */
+static int annotator_take_lines(void *arg, size_t job, size_t index,
+				const struct source_line *lines, size_t count)
+{
+	const struct annotator *annotator = arg;
+	struct annotated_instruction *instruction =
+		&annotator->annotation->functions[job].instructions[index];
+
+	if (!count)
+		return 0;
+	free(instruction->lines);
+	instruction->lines = source_lines_copy(lines, count);
+	instruction->line_count = instruction->lines ? count : 0;
+	return instruction->lines ? 0 : -ENOMEM;
+}
+
+static uint64_t *instruction_addresses(const struct annotated_function *function)
+{
+	uint64_t *addresses = calloc(function->count + 1, sizeof(*addresses));
+
+	for (size_t i = 0; addresses && i < function->count; i++)
+		addresses[i] = function->instructions[i].code.address;
+	return addresses;
+}
+
+static int read_lines(struct annotator *annotator)
+{
+	const struct worker_pool pool = {.lines = annotator_take_lines};
+	struct annotation *annotation = annotator->annotation;
+	struct worker_job *jobs = calloc(annotation->count + 1, sizeof(*jobs));
+	int err = jobs ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < annotation->count && !err; i++) {
+		const struct annotated_function *function = &annotation->functions[i];
+		uint64_t *addresses = instruction_addresses(function);
+
+		jobs[i] = (struct worker_job){
+			.path = function->path,
+			.build_id = function->build_id,
+			.addresses = addresses,
+			.count = function->count,
+			.open = annotator_open_file,
+			.arg = &annotator->files[function->file],
+		};
+		err = addresses ? 0 : -ENOMEM;
+	}
+	if (!err)
+		err = run_workers(annotator, &pool, jobs, annotation->count);
+	for (size_t i = 0; jobs && i < annotation->count; i++)
+		free((void *)jobs[i].addresses);
+	free(jobs);
+	return err;
+}
+
+/* Values */
+
+static struct annotated_instruction *annotation_find(const struct annotated_function *function,
+						     uint64_t vaddr)
+{
+	size_t low = 0, high = function->count;
+
+	/* The first instruction behind the address. */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (function->instructions[middle].code.address <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &function->instructions[low - 1] : NULL;
+}
+
+/* Finds the instruction of each location of the files: also of such with another name. */
+static void find_instructions(struct annotator *annotator)
+{
+	const struct profile *profile = annotator->profile;
+	struct annotation *annotation = annotator->annotation;
+
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		const size_t file = annotator->mapping_files[location->mapping];
+		uint64_t vaddr;
+
+		for (size_t j = 0; file != NO_FILE && j < annotation->count; j++) {
+			struct annotated_function *function = &annotation->functions[j];
+
+			vaddr = job_address(annotator, location) + function->shift;
+			if (function->file != file || vaddr - function->start >= function->size)
+				continue;
+			annotator->functions[i] = function;
+			annotator->instructions[i] = annotation_find(function, vaddr);
+		}
+	}
+}
+
+/* Recursion counts once. */
+static void annotator_add_sample(struct annotator *annotator, size_t number, int64_t value)
+{
+	const struct profile *profile = annotator->profile;
+	const uint32_t stack = profile->samples.items[number].stack;
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+
+	for (uint32_t i = 0; i < profile->stacks.items[stack].count; i++) {
+		struct annotated_function *function = annotator->functions[locations[i]];
+		struct annotated_instruction *instruction = annotator->instructions[locations[i]];
+
+		if (!function || !instruction)
+			continue;
+		if (i == 0) {
+			function->self += value;
+			instruction->self += value;
+		}
+		if (function->last_sample != number + 1)
+			function->cum += value;
+		if (instruction->last_sample != number + 1)
+			instruction->cum += value;
+		function->last_sample = instruction->last_sample = number + 1;
+	}
+}
+
+static int compare_functions(const void *left, const void *right)
+{
+	const struct annotated_function *a = left, *b = right;
+
+	if (a->self != b->self)
+		return a->self > b->self ? -1 : 1;
+	if (a->cum != b->cum)
+		return a->cum > b->cum ? -1 : 1;
+	return strcmp(a->path, b->path) ?: (a->start > b->start) - (a->start < b->start);
+}
+
+static int add_values(struct annotator *annotator)
+{
+	const struct profile *profile = annotator->profile;
+	struct annotation *annotation = annotator->annotation;
+
+	annotator->instructions =
+		calloc(profile->locations.count, sizeof(*annotator->instructions));
+	annotator->functions = calloc(profile->locations.count, sizeof(*annotator->functions));
+	if (!annotator->instructions || !annotator->functions)
+		return -ENOMEM;
+	find_instructions(annotator);
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const int64_t value = profile_values(profile, i)[annotation->type];
+
+		annotation->total += value;
+		annotator_add_sample(annotator, i, value);
+	}
+	qsort(annotation->functions, annotation->count, sizeof(*annotation->functions),
+	      compare_functions);
+	return 0;
+}
+
+/* Result */
+
+static int refuse_name(const struct annotator *annotator, struct error *error)
+{
+	const char *name = annotator->query->name;
+
+	if (annotator->in_kernel)
+		return error_set(error, ENXIO,
+				 "'%s' is a function of the kernel, whose code is not in the files "
+				 "of the profile; 'objdump -d --disassemble=%s VMLINUX' shows it, "
+				 "from the debug package of the kernel",
+				 name, name);
+	if (annotator->in_generated_code)
+		return error_set(error, ENXIO,
+				 "'%s' is code that a program has generated: no file has it", name);
+	if (annotator->query->file)
+		return error_set(error, ENOENT, "the profile has no function '%s' in %s", name,
+				 annotator->query->file);
+	return error_set(error, ENOENT, "the profile has no function '%s'", name);
+}
+
+static int annotator_run(struct annotator *annotator, struct error *error)
+{
+	struct annotation *annotation = annotator->annotation;
+	int err = add_addresses(annotator, false);
+
+	if (!err && !annotator->file_count) {
+		annotation->is_inlined = true;
+		err = add_addresses(annotator, true);
+	}
+	if (!err && !annotator->file_count)
+		return refuse_name(annotator, error);
+	if (!err)
+		err = annotator_read_code(annotator);
+	if (!err && !annotation->count)
+		return error_set(error, ENXIO,
+				 "the code of '%s' can't be read: %s is missing or has no symbol "
+				 "there; --binaries names a place of it",
+				 annotator->query->name, annotator->files[0].mapping.path);
+	if (!err)
+		err = read_lines(annotator);
+	if (!err)
+		err = add_values(annotator);
+	return err ? error_errno(error, -err, "can't annotate") : 0;
+}
+
+int annotation_make(const struct profile *profile, const struct annotation_query *query,
+		    const struct symbol_source *source, const struct symbolize_options *options,
+		    struct annotation *annotation, struct error *error)
+{
+	struct annotator annotator = {
+		.profile = profile,
+		.query = query,
+		.source = source,
+		.options = options,
+		.annotation = annotation,
+	};
+	int err;
+
+	*annotation = (struct annotation){0};
+	err = profile_find_type(profile, query->sample_type, &annotation->type, error);
+	if (err)
+		return err;
+	annotator.mapping_files =
+		malloc(profile->mappings.count * sizeof(*annotator.mapping_files));
+	for (size_t i = 0; annotator.mapping_files && i < profile->mappings.count; i++)
+		annotator.mapping_files[i] = NO_FILE;
+	err = annotator.mapping_files ? annotator_run(&annotator, error)
+				      : error_errno(error, ENOMEM, "can't annotate");
+	for (size_t i = 0; i < annotator.file_count; i++)
+		free(annotator.files[i].addresses);
+	free(annotator.files);
+	free(annotator.mapping_files);
+	free(annotator.instructions);
+	free(annotator.functions);
+	return err;
+}
+
+void annotation_clear(struct annotation *annotation)
+{
+	for (size_t i = 0; i < annotation->count; i++) {
+		struct annotated_function *function = &annotation->functions[i];
+
+		for (size_t j = 0; j < function->count; j++)
+			free(function->instructions[j].lines);
+		free(function->instructions);
+	}
+	free(annotation->functions);
+	string_table_clear(&annotation->strings);
+	*annotation = (struct annotation){0};
+}
