@@ -119,10 +119,10 @@ static uint64_t frame_index_end_of(const struct frame_index *index, size_t entry
 	return start + description.length;
 }
 
-uint64_t frame_index_end(const struct frame_index *index, uint64_t vaddr)
+/* Returns the number of entries that begin at an address or before it. */
+static size_t frame_index_count_until(const struct frame_index *index, uint64_t vaddr)
 {
 	size_t low = 0, high = index->count;
-	uint64_t end;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -132,8 +132,25 @@ uint64_t frame_index_end(const struct frame_index *index, uint64_t vaddr)
 		else
 			high = middle;
 	}
-	end = low ? frame_index_end_of(index, low - 1) : 0;
+	return low;
+}
+
+uint64_t frame_index_end(const struct frame_index *index, uint64_t vaddr)
+{
+	const size_t count = frame_index_count_until(index, vaddr);
+	const uint64_t end = count ? frame_index_end_of(index, count - 1) : 0;
+
 	if (end > vaddr)
 		return end;
-	return low < index->count ? start_of(index, low) : UINT64_MAX;
+	return count < index->count ? start_of(index, count) : UINT64_MAX;
+}
+
+bool frame_index_range(const struct frame_index *index, uint64_t vaddr, uint64_t *start,
+		       uint64_t *end)
+{
+	const size_t count = frame_index_count_until(index, vaddr);
+
+	*start = count ? start_of(index, count - 1) : 0;
+	*end = count ? frame_index_end_of(index, count - 1) : 0;
+	return *end > vaddr;
 }

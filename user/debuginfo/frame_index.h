@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_DEBUGINFO_FRAME_INDEX_H
 #define STACKBEAT_DEBUGINFO_FRAME_INDEX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,9 @@ void frame_index_clear(struct frame_index *index);
  * it, or, between two functions, the start of the next one; UINT64_MAX: there is no next one.
  */
 uint64_t frame_index_end(const struct frame_index *index, uint64_t vaddr);
+
+/* Sets the range of the function that holds an address. Returns false if none is known to. */
+bool frame_index_range(const struct frame_index *index, uint64_t vaddr, uint64_t *start,
+		       uint64_t *end);
 
 #endif

@@ -203,7 +203,7 @@ static int take_function(void *arg, size_t job, const struct code_function *func
 	annotation->functions[annotation->count++] = (struct annotated_function){
 		.path = file->mapping.path,
 		.build_id = file->mapping.build_id,
-		.name = function->name,
+		.name = function->name ? function->name : annotator->query->name,
 		.start = function->start,
 		.size = function->size,
 		.file = job,
@@ -462,8 +462,8 @@ static int annotator_run(struct annotator *annotator, struct error *error)
 		err = annotator_read_code(annotator);
 	if (!err && !annotation->count)
 		return error_set(error, ENXIO,
-				 "the code of '%s' can't be read: %s is missing or has no symbol "
-				 "there; --binaries names a place of it",
+				 "the code of '%s' can't be read: %s is missing, or does not "
+				 "say where the function begins; --binaries names a place of it",
 				 annotator->query->name, annotator->files[0].mapping.path);
 	if (!err)
 		err = read_lines(annotator);

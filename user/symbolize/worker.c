@@ -16,7 +16,9 @@
 #include "debuginfo/demangle.h"
 #include "debuginfo/dwarf_lookup.h"
 #include "debuginfo/elf_headers.h"
+#include "debuginfo/elf_memory.h"
 #include "debuginfo/file_cache.h"
+#include "debuginfo/frame_index.h"
 #include "debuginfo/kernel_module_elf.h"
 #include "lib/array.h"
 #include "lib/error.h"
@@ -616,6 +618,32 @@ static bool find_offset(const struct elf_file *binary, uint64_t vaddr, uint64_t 
 	return false;
 }
 
+/* Sets a function without a name, by the call frame information of a file without symbols. */
+static bool worker_find_frame(const struct worker_state *worker, uint64_t vaddr,
+			      struct symbol *symbol)
+{
+	struct elf_memory memory;
+	struct frame_index frames;
+	struct error error;
+	uint64_t end = 0;
+	bool found = false;
+	Elf *elf;
+
+	if (elf_begin_read(worker->fd, NULL, 0, true, &elf, &error))
+		return false;
+	if (!elf_memory_open(&memory, elf, worker->fd, NULL, 0)) {
+		if (!frame_index_read(&frames, elf, &memory)) {
+			found = frame_index_range(&frames, vaddr, &symbol->start, &end);
+			frame_index_clear(&frames);
+		}
+		elf_memory_clear(&memory);
+	}
+	elf_end(elf);
+	symbol->name = NULL;
+	symbol->size = end - symbol->start;
+	return found;
+}
+
 /* Sends each function that holds an address of the job, once if the addresses are adjacent. */
 static void worker_disassemble(struct worker_state *worker)
 {
@@ -629,7 +657,9 @@ static void worker_disassemble(struct worker_state *worker)
 	for (size_t i = 0; i < worker->job->count && !worker->err; i++) {
 		const uint64_t vaddr = worker->vaddrs[i];
 
-		if (vaddr - last.start < last.size || !find_symbol(worker, vaddr, &symbol) ||
+		if (vaddr - last.start < last.size ||
+		    (!find_symbol(worker, vaddr, &symbol) &&
+		     !worker_find_frame(worker, vaddr, &symbol)) ||
 		    !find_offset(&binary, symbol.start, &offset))
 			continue;
 		last = symbol;

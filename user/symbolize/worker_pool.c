@@ -810,7 +810,7 @@ static int handle_function(struct pool_batch *batch, struct pool_worker *worker,
 	};
 	if (!message.size || message.size > FUNCTION_BYTES_MAX ||
 	    message.start > UINT64_MAX - message.size ||
-	    !find_string(batch, worker, message.name, &function.name) || !function.name)
+	    !find_string(batch, worker, message.name, &function.name))
 		return 0;
 	worker->code = (struct address_range){message.start, message.start + message.size};
 	worker->protocol_error = false;

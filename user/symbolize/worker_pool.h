@@ -20,7 +20,7 @@
 
 /* A function that was disassembled. */
 struct code_function {
-	const char *name; /* demangled */
+	const char *name; /* demangled; NULL: the file has no symbol there */
 	uint64_t start, size; /* ELF virtual addresses */
 	uint64_t shift; /* virtual address minus address of the job */
 };

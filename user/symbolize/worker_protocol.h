@@ -119,7 +119,7 @@ struct worker_range {
 struct worker_function {
 	uint64_t start, size; /* ELF virtual addresses */
 	uint64_t shift; /* virtual address minus address of the job */
-	uint32_t name; /* number of a string */
+	uint32_t name; /* number of a string; 0: the file has no symbol there */
 	uint32_t padding;
 };
 

@@ -35,6 +35,7 @@ static void assert_passed(const struct worker_job *job)
 	assert_int_equal(received.job.offsets, job->offsets);
 	assert_int_equal(received.job.is_module, job->is_module);
 	assert_int_equal(received.job.is_perf_map, job->is_perf_map);
+	assert_int_equal(received.job.syntax, job->syntax);
 	if (job->count)
 		assert_memory_equal(received.job.addresses, job->addresses,
 				    job->count * sizeof(*job->addresses));
@@ -66,6 +67,9 @@ static void each_field_is_passed(void **state)
 	assert_passed(&job);
 	job = plain;
 	job.is_perf_map = true;
+	assert_passed(&job);
+	job = plain;
+	job.syntax = SYNTAX_INTEL;
 	assert_passed(&job);
 	job = plain;
 	job.count = 0;
@@ -123,7 +127,7 @@ static void job_cannot_be_changed(void **state)
 /* What job_bytes_write() writes, as in job_bytes.c. */
 static struct {
 	uint64_t count, code_start;
-	uint32_t flags;
+	uint32_t flags, syntax;
 	char build_id[BUILD_ID_SIZE];
 	char path[PATH_MAX];
 	uint64_t addresses[3];

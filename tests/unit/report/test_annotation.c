@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which functions are annotated, their values by instruction, and their text. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "lib/error.h"
+#include "report/annotation.h"
+#include "report/annotation_text.h"
+#include "sample_profile.h"
+#include "sandbox.h"
+#include "symbolize/find_binary.h"
+#include "symbolize/offline_source.h"
+#include "symbolize/symbolize_options.h"
+#include "worker_server.h"
+
+static struct error error;
+static struct annotation annotation;
+
+/* The program */
+
+static const char *program;
+
+static void build_program(void)
+{
+	program = strdup(in_sandbox("program"));
+	write_text(in_sandbox("source.cc"),
+		   "namespace deep {\n"
+		   "static inline __attribute__((always_inline)) int inner(volatile int *x)\n"
+		   "{\n"
+		   "	return *x + 1;\n"
+		   "}\n"
+		   "__attribute__((noinline)) int outer(volatile int *x)\n"
+		   "{\n"
+		   "	return inner(x);\n"
+		   "}\n"
+		   "}\n"
+		   "int main(int argc, char **)\n"
+		   "{\n"
+		   "	volatile int x = argc;\n"
+		   "	return deep::outer(&x) + 1;\n"
+		   "}\n");
+	run("cd '%s' && g++ -O2 -g -fcf-protection=none -o program source.cc", sandbox);
+}
+
+static uint64_t address_of(const char *symbol)
+{
+	char command[PATH_MAX + 128];
+	uint64_t address;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "nm '%s' | awk '$3 == \"%s\" {print $1}'", program,
+		 symbol);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%" SCNx64, &address), 1);
+	pclose(pipe);
+	return address;
+}
+
+static int make(const struct profile *profile, const struct annotation_query *query)
+{
+	const struct binary_finder search = {.time = INT64_MAX};
+	const struct symbolize_options options = {.sandbox = worker_server()};
+	struct symbol_source source;
+
+	offline_source_init(&source, profile, &search, NULL, NULL);
+	annotation_clear(&annotation);
+	return annotation_make(profile, query, &source, &options, &annotation, &error);
+}
+
+static int make_named(const struct profile *profile, const char *name)
+{
+	return make(profile, &(struct annotation_query){.name = name, .syntax = SYNTAX_ATT});
+}
+
+/* Instructions */
+
+#define OUTER "_ZN4deep5outerEPVi"
+
+/* The offset of the call of outer() in main(): 5 bytes before the instruction that follows it. */
+static uint64_t call_address(void)
+{
+	const struct annotated_function *function = &annotation.functions[0];
+
+	for (size_t i = 0; i < function->count; i++) {
+		if (strstr(function->instructions[i].code.text, "<deep::outer"))
+			return function->instructions[i].code.address;
+	}
+	fail_msg("no call");
+	return 0;
+}
+
+static const struct annotated_instruction *instruction_at(size_t function, uint64_t address)
+{
+	const struct annotated_function *found = &annotation.functions[function];
+
+	for (size_t i = 0; i < found->count; i++) {
+		if (found->instructions[i].code.address == address)
+			return &found->instructions[i];
+	}
+	fail_msg("no instruction at 0x%" PRIx64, address);
+	return NULL;
+}
+
+/*
+ * main() calls outer(), whose first instruction is of inner(): 3 samples there, once with itself as
+ * a caller, as in a recursion; 1 in main(), in the middle of its first instruction.
+ */
+static struct profile *program_profile(bool offsets, uint64_t call)
+{
+	struct profile *profile = empty_profile();
+	const uint64_t start = offsets ? 0x7f0000001000 : 0, shift = offsets ? start - 0x1000 : 0;
+	uint32_t mapping = example_mapping(profile, start, start ? start + 0x1000 : 0,
+					   offsets ? 0x1000 : 0, program, NULL);
+	uint32_t leaf = example_location(profile, mapping, address_of(OUTER) + shift, "inner",
+					 "deep::outer(int volatile*)");
+	uint32_t caller = example_location(profile, mapping, call + 4 + shift, NULL, "main");
+	uint32_t main =
+		example_location(profile, mapping, address_of("main") + 1 + shift, NULL, "main");
+
+	example_sample(profile, (uint32_t[]){leaf, caller}, 2, 2, "app");
+	example_sample(profile, (uint32_t[]){leaf, leaf, caller, caller}, 4, 1, "app");
+	example_sample(profile, (uint32_t[]){main}, 1, 1, "app");
+	return profile;
+}
+
+/* A profile to find the address of the call with. */
+static uint64_t find_call(void)
+{
+	struct profile *profile = program_profile(false, address_of("main"));
+
+	assert_int_equal(make_named(profile, "main"), 0);
+	profile_free(profile);
+	return call_address();
+}
+
+static void instructions_have_values(void **state)
+{
+	const uint64_t call = find_call();
+
+	(void)state;
+	for (int offsets = 0; offsets < 2; offsets++) {
+		struct profile *profile = program_profile(offsets, call);
+		const struct annotated_instruction *first;
+
+		assert_int_equal(make_named(profile, "main"), 0);
+		assert_int_equal(annotation.count, 1);
+		assert_int_equal(annotation.total, 40 * MS);
+		assert_string_equal(annotation.functions[0].name, "main");
+		assert_int_equal(annotation.functions[0].start, address_of("main"));
+		assert_int_equal(annotation.functions[0].self, 10 * MS);
+		assert_int_equal(annotation.functions[0].cum, 40 * MS);
+		/* The address of a caller is in its call. */
+		assert_int_equal(instruction_at(0, call)->self, 0);
+		assert_int_equal(instruction_at(0, call)->cum, 30 * MS);
+		assert_int_equal(instruction_at(0, call)->lines[0].line, 14);
+		assert_int_equal(instruction_at(0, address_of("main"))->self, 10 * MS);
+
+		assert_int_equal(make_named(profile, "deep::outer"), 0);
+		assert_false(annotation.is_inlined);
+		assert_int_equal(annotation.functions[0].self, 30 * MS);
+		assert_int_equal(annotation.functions[0].cum, 30 * MS);
+		first = instruction_at(0, address_of(OUTER));
+		assert_int_equal(first->self, 30 * MS);
+		assert_int_equal(first->line_count, 2);
+		assert_string_equal(first->lines[0].function, "inner");
+		assert_int_equal(first->lines[0].line, 4);
+		assert_string_equal(first->lines[1].function, "deep::outer");
+		assert_int_equal(first->lines[1].line, 8);
+		profile_free(profile);
+	}
+}
+
+static void inlined_names_find_their_callers(void **state)
+{
+	struct profile *profile = program_profile(false, address_of("main"));
+	struct annotation_query query = {.name = "inner", .syntax = SYNTAX_INTEL};
+
+	(void)state;
+	assert_int_equal(make(profile, &query), 0);
+	assert_true(annotation.is_inlined);
+	assert_int_equal(annotation.count, 1);
+	assert_string_equal(annotation.functions[0].name, "deep::outer");
+	query.file = "program";
+	assert_int_equal(make(profile, &query), 0);
+	query.file = program;
+	assert_int_equal(make(profile, &query), 0);
+	query.file = "rogram";
+	assert_int_equal(make(profile, &query), -ENOENT);
+	assert_string_equal(error.text, "the profile has no function 'inner' in rogram");
+	query = (struct annotation_query){
+		.name = "inner", .sample_type = "samples", .syntax = SYNTAX_ATT};
+	assert_int_equal(make(profile, &query), 0);
+	assert_int_equal(annotation.functions[0].self, 3);
+	query.sample_type = "bytes";
+	assert_int_equal(make(profile, &query), -EINVAL);
+	profile_free(profile);
+}
+
+static void names_without_code_are_refused(void **state)
+{
+	struct profile *profile = example_profile();
+	uint32_t generated = example_location(
+		profile, example_mapping(profile, 0, 0, 0, "[anon]", NULL), 0x1000, NULL, "jit");
+
+	(void)state;
+	example_sample(profile, &generated, 1, 1, "app");
+	assert_int_equal(make_named(profile, "mai"), -ENOENT);
+	assert_string_equal(error.text, "the profile has no function 'mai'");
+	assert_int_equal(make_named(profile, "main"), -ENXIO);
+	assert_non_null(strstr(error.text, "/usr/bin/app is missing, or does not say"));
+	assert_int_equal(make_named(profile, "vfs_read"), -ENXIO);
+	assert_non_null(strstr(error.text, "'vfs_read' is a function of the kernel"));
+	assert_int_equal(make_named(profile, "jit"), -ENXIO);
+	assert_non_null(strstr(error.text, "'jit' is code that a program has generated"));
+	assert_int_equal(make_named(profile, ""), -ENOENT);
+	profile_free(profile);
+}
+
+/* Text */
+
+static struct source_line lines[3];
+
+static struct annotated_instruction *made_instruction(uint64_t address, const char *text,
+						      const struct source_line *from, size_t count)
+{
+	struct annotated_function *function = &annotation.functions[0];
+	struct annotated_instruction *made = &function->instructions[function->count++];
+
+	*made = (struct annotated_instruction){
+		.code = {.address = address, .size = 2, .bytes = {0x90, 0xc3}},
+		.lines = count ? source_lines_copy(from, count) : NULL,
+		.line_count = count,
+	};
+	strcpy(made->code.text, text);
+	return made;
+}
+
+/* outer() at 0x1000, with leaf(), in middle(), inlined in its second instruction. */
+static void make_annotation(void)
+{
+	const char *source = strdup(in_sandbox("a.c")), *header = strdup(in_sandbox("a.h"));
+
+	annotation_clear(&annotation);
+	annotation.functions = calloc(1, sizeof(*annotation.functions));
+	annotation.functions[0] = (struct annotated_function){
+		.path = "/bin/a",
+		.build_id = "",
+		.name = "outer",
+		.start = 0x1000,
+		.size = 8,
+		.self = 80 * MS,
+		.cum = 100 * MS,
+		.instructions = calloc(4, sizeof(struct annotated_instruction)),
+	};
+	annotation.count = 1;
+	annotation.type = PROFILE_CPU;
+	annotation.total = 160 * MS;
+	lines[0] = (struct source_line){
+		.function = "leaf", .system_name = "leaf", .file = header, .line = 2};
+	lines[1] = (struct source_line){
+		.function = "middle", .system_name = "middle", .file = source, .line = 1};
+	lines[2] = (struct source_line){
+		.function = "outer", .system_name = "outer", .file = source, .line = 3};
+	made_instruction(0x1000, "push %rbp", lines + 2, 1)->self = 20 * MS;
+	made_instruction(0x1002, "inc %eax", lines, 3)->self = 60 * MS;
+	made_instruction(0x1004, "call 0x2000", lines + 2, 1)->cum = 20 * MS;
+	made_instruction(0x1006, "ret", NULL, 0);
+	for (size_t i = 0; i < 2; i++)
+		annotation.functions[0].instructions[i].cum =
+			annotation.functions[0].instructions[i].self;
+}
+
+static void expect_text(const struct annotation_text_options *options, const char *expected)
+{
+	struct profile *profile = empty_profile();
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	make_annotation();
+	assert_int_equal(annotation_print(&annotation, profile, options, out), 0);
+	fclose(out);
+	assert_string_equal(text, expected);
+	free(text);
+	free((char *)lines[0].file);
+	free((char *)lines[1].file);
+	profile_free(profile);
+}
+
+#define HEAD "outer: cpu flat 80ms (50.00%), cum 100ms (62.50%)\n"
+#define RULE "------------------------------------------------------------------------\n"
+
+static void text_has_source_and_inlined_code(void **state)
+{
+	(void)state;
+	write_text(in_sandbox("a.c"), "static void middle(void)\n{\n\touter(\x1b[2J);\n}\n");
+	write_text(in_sandbox("a.h"), "// header\n\tleaf\n");
+	expect_text(
+		&(struct annotation_text_options){0}, HEAD
+		"\nSorted summary by source line\n"
+		"   75.00  a.h:2  leaf\n"
+		"   25.00  a.c:3  outer(\\x1b[2J);\n"
+		"\n Percent | Source code & Disassembly of /bin/a (percent of the function)\n" RULE
+		"         : 0000000000001000 <outer>:\n"
+		"         : 3          outer(\\x1b[2J);\n"
+		"   25.00 :     1000:  push %rbp\n"
+		"         : > middle, inlined at a.c:3\n"
+		"         :   > leaf, inlined at a.c:1\n"
+		"         : a.h:2          leaf\n"
+		"   75.00 :     1002:  inc %eax\n"
+		"         : 3          outer(\\x1b[2J);\n"
+		"    0.00 :     1004:  call 0x2000\n"
+		"    0.00 :     1006:  ret\n");
+}
+
+static void text_has_the_columns_that_are_wanted(void **state)
+{
+	(void)state;
+	write_text(in_sandbox("a.c"), "\n\n\n");
+	write_text(in_sandbox("a.h"), "\n\n");
+	expect_text(
+		&(struct annotation_text_options){.cum = true,
+						  .bytes = true,
+						  .places = true,
+						  .no_source = true,
+						  .colors = true},
+		HEAD
+		"\nSorted summary by source line\n"
+		" \x1b[31m  75.00\x1b[m \x1b[31m  60.00\x1b[m  a.h:2  \n"
+		" \x1b[31m  25.00\x1b[m \x1b[31m  40.00\x1b[m  a.c:3  \n"
+		"\n Percent    Cum. | Disassembly of /bin/a (percent of the function)\n" RULE
+		"                 : 0000000000001000 <outer>:\n"
+		" \x1b[31m  25.00\x1b[m \x1b[31m  20.00\x1b[m :     1000:  90 c3                   "
+		" push %rbp\n"
+		" \x1b[31m  75.00\x1b[m \x1b[31m  60.00\x1b[m :     1002:  90 c3                   "
+		" inc %eax\n"
+		"    0.00 \x1b[31m  20.00\x1b[m :     1004:  90 c3                    call 0x2000\n"
+		"    0.00    0.00 :     1006:  90 c3                    ret\n");
+}
+
+static void missing_source_has_one_line(void **state)
+{
+	char expected[2048];
+
+	(void)state;
+	run("cd '%s' && rm -f a.c a.h", sandbox);
+	snprintf(expected, sizeof(expected),
+		 "%sNo source: %s/a.c: No such file or directory\n"
+		 "\nSorted summary by source line\n"
+		 "   75.00  a.h:2\n"
+		 "   25.00  a.c:3\n"
+		 "\n Percent | Source code & Disassembly of /bin/a (percent of the function)\n" RULE
+		 "         : 0000000000001000 <outer>:\n"
+		 "         : a.c:3\n"
+		 "   25.00 :     1000:  push %%rbp\n"
+		 "         : > middle, inlined at a.c:3\n"
+		 "         :   > leaf, inlined at a.c:1\n"
+		 "         : a.h:2\n"
+		 "   75.00 :     1002:  inc %%eax\n"
+		 "         : a.c:3\n"
+		 "    0.00 :     1004:  call 0x2000\n"
+		 "    0.00 :     1006:  ret\n",
+		 HEAD, sandbox);
+	expect_text(&(struct annotation_text_options){0}, expected);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (disassembler_load(&error) || make_sandbox(NULL))
+		return -1;
+	worker_server();
+	build_program();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	annotation_clear(&annotation);
+	free((char *)program);
+	return remove_sandbox(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(instructions_have_values),
+		cmocka_unit_test(inlined_names_find_their_callers),
+		cmocka_unit_test(names_without_code_are_refused),
+		cmocka_unit_test(text_has_source_and_inlined_code),
+		cmocka_unit_test(text_has_the_columns_that_are_wanted),
+		cmocka_unit_test(missing_source_has_one_line),
+	};
+
+	return cmocka_run_group_tests_name("annotation", tests, set_up, tear_down);
+}
