@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The messages of a compromised worker: the worker gets the input as its file, and writes it to its
- * pipe. The first byte selects the number of addresses.
+ * pipe. The first byte selects the number of addresses, and its highest bit whether the
+ * job wants code.
  */
 #include "file.h"
 
@@ -54,6 +55,26 @@ static int take_lines(void *arg, size_t job, size_t index, const struct source_l
 	return 0;
 }
 
+static int take_function(void *arg, size_t job, const struct code_function *function)
+{
+	size_t *sum = arg;
+
+	if (job || !function->size || function->start + function->size < function->start)
+		abort();
+	*sum += function->name ? strlen(function->name) : 0;
+	return 0;
+}
+
+static int take_instruction(void *arg, size_t job, const struct instruction *instruction)
+{
+	size_t *sum = arg;
+
+	if (job || !instruction->size || instruction->size > INSTRUCTION_BYTES_MAX)
+		abort();
+	*sum += strlen(instruction->text);
+	return 0;
+}
+
 static void take_problem(void *arg, const char *path, const char *text)
 {
 	(void)path;
@@ -83,6 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.options = {.sandbox = &server, .problem = take_problem, .arg = &sum},
 		.processes = 1,
 		.lines = take_lines,
+		.function = take_function,
+		.instruction = take_instruction,
 		.arg = &sum,
 	};
 	const struct worker_job job = {
@@ -92,6 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.count = size ? 1 + data[0] % ADDRESSES_MAX : 1,
 		.open = open_input,
 		.arg = &fd,
+		.syntax = size && data[0] & 0x80 ? SYNTAX_ATT : SYNTAX_NONE,
 	};
 
 	if (worker_pool_run(&pool, &job, 1, &strings))

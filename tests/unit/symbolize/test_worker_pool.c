@@ -1143,6 +1143,102 @@ static void send_range(const int fds[], uint32_t index, uint64_t start, uint64_t
 		     sizeof(struct worker_range));
 }
 
+/* The step of a hostile worker: of enum sequence, or enum code_sequence. */
+static unsigned int sequence;
+
+static void send_function(const int fds[], uint64_t start, uint64_t size, uint32_t name)
+{
+	send_message(fds, WORKER_FUNCTION, &(struct worker_function){start, size, 0, name, 0},
+		     sizeof(struct worker_function));
+}
+
+static void send_instruction(const int fds[], uint64_t address, uint8_t size, size_t text)
+{
+	struct instruction instruction = {.address = address, .size = size};
+
+	memset(instruction.text, 'i', sizeof(instruction.text));
+	send_message(fds, WORKER_INSTRUCTION, &instruction,
+		     offsetof(struct instruction, text) + text);
+}
+
+/* What a worker sends for a job with `syntax`: the first one is valid. */
+enum code_sequence {
+	VALID_CODE,
+	CODE_UNWANTED, /* the job has no syntax */
+	CODE_WITHOUT_FUNCTION,
+	CODE_EMPTY_FUNCTION,
+	CODE_FUNCTION_TOO_LONG,
+	CODE_FUNCTION_AT_THE_END,
+	CODE_UNKNOWN_NAME,
+	CODE_GAP,
+	CODE_OVERLAP,
+	CODE_PAST_THE_END,
+	CODE_NO_BYTES,
+	CODE_TOO_MANY_BYTES,
+	CODE_NO_TEXT,
+	CODE_TEXT_TOO_LONG,
+	CODE_COUNT,
+};
+
+static void send_broken_code(const int fds[], enum code_sequence step)
+{
+	switch (step) {
+	case CODE_EMPTY_FUNCTION:
+		send_function(fds, 0x1000, 0, 1);
+		break;
+	case CODE_FUNCTION_TOO_LONG:
+		send_function(fds, 0x1000, FUNCTION_BYTES_MAX + 1, 1);
+		break;
+	case CODE_FUNCTION_AT_THE_END:
+		send_function(fds, UINT64_MAX - 1, 4, 1);
+		break;
+	case CODE_UNKNOWN_NAME:
+		send_function(fds, 0x1000, 4, 2);
+		break;
+	case CODE_GAP:
+		send_instruction(fds, 0x1005, 1, 1);
+		break;
+	case CODE_OVERLAP:
+		send_instruction(fds, 0x1003, 1, 1);
+		break;
+	case CODE_PAST_THE_END:
+		send_instruction(fds, 0x1004, 5, 1);
+		break;
+	case CODE_NO_BYTES:
+		send_instruction(fds, 0x1004, 0, 1);
+		break;
+	case CODE_TOO_MANY_BYTES:
+		send_function(fds, 0x2000, 16, 1);
+		send_instruction(fds, 0x2000, 16, 1);
+		break;
+	case CODE_NO_TEXT:
+		send_instruction(fds, 0x1004, 1, 0);
+		break;
+	case CODE_TEXT_TOO_LONG:
+		send_instruction(fds, 0x1004, 1, INSTRUCTION_TEXT_SIZE);
+		break;
+	default:
+		break;
+	}
+}
+
+static void send_code(const int fds[])
+{
+	const enum code_sequence step = (enum code_sequence)sequence;
+
+	send_message(fds, WORKER_STRING, "f", 1);
+	if (step != CODE_WITHOUT_FUNCTION)
+		send_function(fds, 0x1000, 8, 1);
+	send_instruction(fds, 0x1000, 4, 1);
+	send_broken_code(fds, step);
+	if (step == VALID_CODE) {
+		send_instruction(fds, 0x1004, 4, INSTRUCTION_TEXT_SIZE - sizeof(uint64_t));
+		send_function(fds, 0x2000, 1, 0);
+		send_instruction(fds, 0x2000, 1, 1);
+	}
+	send_message(fds, WORKER_END, "", 0);
+}
+
 /* What a worker sends after the string "f", for a job with two addresses. */
 enum sequence {
 	VALID_LINE,
@@ -1178,8 +1274,6 @@ enum sequence {
 	INVALID_MESSAGE_TOO_LONG,
 	SEQUENCE_COUNT,
 };
-
-static enum sequence sequence; /* of the worker: `code_start` of the job */
 
 static void send_sequence(const int fds[])
 {
@@ -1350,6 +1444,7 @@ static const struct {
 	{"compute and send", compute_and_send},
 	{"send and compute", send_and_compute},
 	{"sequence", send_sequence},
+	{"code", send_code},
 	{"progress once", send_progress_once},
 	{"short progress", send_short_progress},
 	{"repeated string", repeat_a_string},
@@ -1380,7 +1475,7 @@ static void worker_of_test(enum worker_kind kind, const int fds[], size_t count)
 	struct received_job received;
 
 	if (kind == WORKER_SYMBOLIZE && !job_bytes_read(fds[WORKER_FD_JOB], &received)) {
-		sequence = (enum sequence)received.job.code_start;
+		sequence = (unsigned int)received.job.code_start;
 		for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
 			if (!strcmp(received.job.path, hostile[i].path))
 				run_hostile(hostile[i].function, fds);
@@ -2163,6 +2258,52 @@ static void each_message_is_checked(void **state)
 	}
 }
 
+static char code_seen[64];
+
+static int note_function(void *arg, size_t job, const struct code_function *function)
+{
+	size_t used = strlen(code_seen);
+
+	(void)arg, (void)job;
+	snprintf(code_seen + used, sizeof(code_seen) - used, "%s@%" PRIx64 " ",
+		 function->name ? function->name : "?", function->start);
+	return 0;
+}
+
+static int note_instruction(void *arg, size_t job, const struct instruction *instruction)
+{
+	size_t used = strlen(code_seen);
+
+	(void)arg, (void)job;
+	assert_int_equal(strspn(instruction->text, "i"), strlen(instruction->text));
+	snprintf(code_seen + used, sizeof(code_seen) - used, "%" PRIx64 " ", instruction->address);
+	return 0;
+}
+
+/* Each instruction begins where the one before ends, whatever a worker sends. */
+static void code_of_workers_is_checked(void **state)
+{
+	const uint64_t address = 0x1000;
+	struct worker_job job = {.path = "code", .build_id = "", .addresses = &address, .count = 1};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.function = note_function;
+	pool.instruction = note_instruction;
+	for (uint64_t i = 0; i < CODE_COUNT; i++) {
+		job.code_start = i;
+		job.syntax = i == CODE_UNWANTED ? SYNTAX_NONE : SYNTAX_ATT;
+		*code_seen = '\0';
+		assert_int_equal(run_pool(&pool, &job, 1), 0);
+		if (i == VALID_CODE) {
+			assert_string_equal(results[0].problem, "");
+			assert_string_equal(code_seen, "f@1000 1000 1004 ?@2000 2000 ");
+		} else if (!strstr(results[0].problem, "violated the protocol")) {
+			fail_msg("step %d: \"%s\"", (int)i, results[0].problem);
+		}
+	}
+}
+
 static char progress_seen[64];
 
 static void note_progress(void *arg, const char *path, uint64_t done, uint64_t total)
@@ -2576,6 +2717,7 @@ int main(void)
 		cmocka_unit_test(offsets_are_those_of_segments),
 		cmocka_unit_test(owners_come_one_after_another),
 		cmocka_unit_test(each_message_is_checked),
+		cmocka_unit_test(code_of_workers_is_checked),
 		cmocka_unit_test(progress_of_downloads_is_passed_on),
 		cmocka_unit_test(repeated_string_is_charged_once),
 		cmocka_unit_test(slow_worker_has_its_time),
