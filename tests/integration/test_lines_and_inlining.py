@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import elf_file
-from harness import (check, check_equal, defer, is_kernel, record, Recording, ROOT, run, samples_of, Skip,
+from harness import (check, check_equal, defer, is_kernel, long_test, record, Recording, ROOT, run, samples_of, Skip,
                      SLOWDOWN, temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/env/workloads"
@@ -99,6 +99,33 @@ def nodejs_jit_code_is_symbolized():
     hot = sum(count for name, count in generated.items() if re.search(r"\bhotFunction\b", name))
     check(hot > 20, f"functions of generated code: {generated.most_common(8)}")
     check(generated[""] <= sum(generated.values()) / 10, f"{generated['']} of {sum(generated.values())} have no symbol")
+
+
+# See jitmap.c.
+JIT_FUNCTIONS = ("int jit.Hot.spin(int, a<b>)", "Lcom/example/Other;::get")
+
+
+def check_jit_functions(memory, when):
+    profile, _, _ = record("-F", 499, command=workload("jitmap", memory, when, 400))
+    leaves = Counter()
+    for sample in samples_of(profile, "jitmap"):
+        user = user_part(sample)
+        if user:
+            leaves[user[0] if user[1:3] == ["call", "main"] else f"{user[0]}, not called by call, main"] += \
+                sample.values["samples"]
+    for name in JIT_FUNCTIONS:
+        check(leaves[name] > sum(leaves.values()) / 3, f"{memory}, map written at {when}: {leaves.most_common(6)}")
+
+
+@test
+def perf_map_of_the_exit_names_the_whole_run():
+    check_jit_functions("anon", "exit")
+
+
+@long_test
+def perf_maps_of_any_time_are_read():
+    check_jit_functions("anon", "start")
+    check_jit_functions("anon", "again")
 
 
 @test

@@ -70,16 +70,16 @@ int open_regular_file_in(const char *root, const char *path, int flags, struct s
 	return found < 0 ? found : open_found(found, st);
 }
 
-int open_regular_entry_in(const char *root, const char *directory, const char *name,
-			  struct stat *st)
+int open_directory_in(const char *root, const char *path)
 {
-	int parent = find_in_root(root, directory, O_DIRECTORY), found;
+	return find_in_root(root, path, O_DIRECTORY);
+}
 
-	if (parent < 0)
-		return parent;
-	found = find_below(parent, name, 0,
-			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
-	close(parent);
+int open_regular_entry(int directory, const char *name, struct stat *st)
+{
+	int found = find_below(directory, name, 0,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+
 	return found < 0 ? found : open_found(found, st);
 }
 

@@ -21,12 +21,17 @@ int open_regular_file(const char *path, int flags, struct stat *st);
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
 
 /*
- * Like open_regular_file_in(), for the entry `name` of a directory, which may be a symbolic link.
- * The entry may be neither a symbolic link nor a mount point: -ELOOP and -EXDEV. A user may mount a
- * file there that the user may not read.
+ * Finds the directory `path`, resolved as by open_regular_file_in(). Returns an fd of O_PATH
+ * (close-on-exec), or a negative errno value.
  */
-int open_regular_entry_in(const char *root, const char *directory, const char *name,
-			  struct stat *st);
+int open_directory_in(const char *root, const char *path);
+
+/*
+ * Like open_regular_file(), for the entry `name` of a directory. The entry may be neither a
+ * symbolic link nor a mount point: -ELOOP and -EXDEV. A user may mount a file there that the user
+ * may not read.
+ */
+int open_regular_entry(int directory, const char *name, struct stat *st);
 
 /* The uid of files on file systems that can report any owner (FUSE, those mounted with nosuid). */
 #define FILE_UID_ANY UINT32_MAX

@@ -648,8 +648,8 @@ static void check_spaces(struct address_spaces *spaces, uint64_t now)
 			space->ended = now;
 		else if (spaces->same_pid_ns)
 			alive += address_space_check(spaces, space, now);
-		if (!space->ended && space->perf_map != UINT32_MAX)
-			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
+		if (space->perf_map != UINT32_MAX)
+			perf_map_watcher_poll(spaces->perf_maps, space->perf_map, !space->ended);
 	}
 }
 
@@ -741,8 +741,8 @@ void address_spaces_finish(struct address_spaces *spaces)
 	for (size_t i = 0; i < spaces->count; i++) {
 		const struct address_space *space = spaces->list[i];
 
-		if (!space->ended && space->perf_map != UINT32_MAX)
-			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
+		if (space->perf_map != UINT32_MAX)
+			perf_map_watcher_poll(spaces->perf_maps, space->perf_map, !space->ended);
 	}
 	perf_map_watcher_finish(spaces->perf_maps);
 }

@@ -15,16 +15,17 @@
 #include "lib/regular_file.h"
 #include "lib/upper_bound.h"
 
+#define NO_NAME SIZE_MAX
+
+/* A wanted address. */
 struct perf_map_entry {
-	uint64_t start; /* first, for upper_bound() */
-	uint64_t end;
-	size_t name; /* offset in names */
-	uint32_t order; /* of the lines in the file */
+	uint64_t address; /* first, for upper_bound() */
+	size_t name; /* offset in names, or NO_NAME */
 };
 
 struct perf_map {
-	struct perf_map_entry *entries; /* sorted by start, disjoint */
-	size_t count, capacity;
+	struct perf_map_entry *entries; /* by address */
+	size_t count;
 	char *names;
 	size_t names_size, names_capacity;
 	bool truncated;
@@ -44,12 +45,11 @@ static bool is_older(const struct stat *st, uint64_t time)
 	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
 }
 
-int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time,
-		  uint32_t *user)
+int perf_map_directory(const char *root, uint32_t pid, uint32_t *user)
 {
-	char path[PATH_MAX], name[64];
-	struct stat process, st;
-	int fd, length;
+	char path[PATH_MAX];
+	struct stat process;
+	int length, fd;
 
 	length = snprintf(path, sizeof(path), "%s/proc/%" PRIu32, root, pid);
 	if (length < 0 || (size_t)length >= sizeof(path) - sizeof("/root"))
@@ -57,13 +57,25 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 	if (stat(path, &process) != 0)
 		return -errno;
 	strcat(path, "/root");
+	fd = open_directory_in(path, "/tmp");
+	if (fd >= 0)
+		*user = process.st_uid;
+	return fd;
+}
+
+int perf_map_open(int directory, uint32_t ns_pid, uint64_t start_time, uint32_t user)
+{
+	char name[64];
+	struct stat st;
+	int fd;
+
 	snprintf(name, sizeof(name), "perf-%" PRIu32 ".map", ns_pid);
-	fd = open_regular_entry_in(path, "/tmp", name, &st);
+	fd = open_regular_entry(directory, name, &st);
 	/*
 	 * Anybody may write to /tmp, and could otherwise name the code of other users. A file that
 	 * only root may read was not written for this process.
 	 */
-	if (fd >= 0 && st.st_uid != process.st_uid && (st.st_uid != 0 || !(st.st_mode & S_IROTH))) {
+	if (fd >= 0 && st.st_uid != user && (st.st_uid != 0 || !(st.st_mode & S_IROTH))) {
 		close(fd);
 		return -EPERM;
 	}
@@ -71,230 +83,274 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 		close(fd);
 		return -ESTALE;
 	}
-	*user = process.st_uid;
 	return fd;
+}
+
+/* Lines */
+
+/* A line of a map, whose range is [start, end). */
+struct perf_map_line {
+	uint64_t start, end;
+	const char *name; /* not empty */
+	size_t length; /* of the name */
+};
+
+/* Returns the value of a hex digit, or -1. */
+static int hex_digit(char byte)
+{
+	if (byte >= '0' && byte <= '9')
+		return byte - '0';
+	byte |= 0x20;
+	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
+}
+
+/* Parses a hex number and the blank after it, and advances *text past both. */
+static bool parse_hex(const char **text, const char *end, uint64_t *number)
+{
+	const char *at = *text, *digits;
+
+	/* Some programs write "0x". */
+	if (end - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x')
+		at += 2;
+	*number = 0;
+	for (digits = at; at < end && hex_digit(*at) >= 0; at++) {
+		if (*number >> 60)
+			return false;
+		*number = *number << 4 | (uint64_t)hex_digit(*at);
+	}
+	*text = at + 1;
+	return at > digits && at < end && *at == ' ';
+}
+
+/* Parses "START SIZE NAME", up to `end`. line->name points into the text. */
+static bool perf_map_parse_line(const char *text, const char *end, struct perf_map_line *line)
+{
+	uint64_t size;
+
+	if (!parse_hex(&text, end, &line->start) || !parse_hex(&text, end, &size) || size == 0 ||
+	    size > UINT64_MAX - line->start || text == end)
+		return false;
+	line->end = line->start + size;
+	line->name = text;
+	line->length = strnlen(text, (size_t)(end - text));
+	return line->length;
 }
 
 /* Reading */
 
-/* Parses a hex number and the blank after it, and advances *text past both. */
-static bool parse_hex(const char **text, uint64_t *number)
-{
-	const char *start = *text;
-	char *end;
+/*
+ * The latest line at each address, as a segment tree: the leaf of entry i is latest[count + i], and
+ * the line of an entry is the maximum of its leaf and of all nodes above it. So each line costs the
+ * logarithm of the number of entries, however many of them it covers.
+ */
+struct line_search {
+	struct perf_map *map;
+	uint64_t *latest; /* offset of a line in the file, plus 1; 0: none */
+};
 
-	/* strtoull() also accepts signs and blanks. Its "0x" is fine: some programs write it. */
-	if (strspn(start, "0123456789abcdefABCDEF") == 0)
-		return false;
-	errno = 0;
-	*number = strtoull(start, &end, 16);
-	*text = end + 1;
-	return errno == 0 && *end == ' ';
+/* Returns the number of entries before an address. */
+static size_t entries_before(const struct perf_map *map, uint64_t address)
+{
+	return address ? upper_bound(map->entries, map->count, sizeof(*map->entries), address - 1)
+		       : 0;
 }
 
-/* Parses "START SIZE NAME". *name points into `line`. */
-static bool perf_map_parse_line(const char *line, struct perf_map_entry *entry, const char **name)
+/* Notes a line, which comes after all noted lines. */
+static void note_line(struct line_search *search, const char *text, const char *end,
+		      uint64_t offset)
 {
-	uint64_t size;
+	const struct perf_map *map = search->map;
+	struct perf_map_line line;
+	size_t first, after;
 
-	if (!parse_hex(&line, &entry->start) || !parse_hex(&line, &size) || size == 0 ||
-	    size > UINT64_MAX - entry->start || !*line)
-		return false;
-	entry->end = entry->start + size;
-	*name = line;
-	return true;
+	if (!map->count || !perf_map_parse_line(text, end, &line) ||
+	    line.end <= map->entries[0].address ||
+	    line.start > map->entries[map->count - 1].address)
+		return;
+	first = entries_before(map, line.start) + map->count;
+	after = entries_before(map, line.end) + map->count;
+	for (; first < after; first /= 2, after /= 2) {
+		if (first % 2)
+			search->latest[first++] = offset + 1;
+		if (after % 2)
+			search->latest[--after] = offset + 1;
+	}
 }
 
-static int parse_and_add_line(struct perf_map *map, const char *line)
+static uint64_t latest_line(const struct line_search *search, size_t entry)
 {
-	struct perf_map_entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
-	const char *name;
-	size_t size;
+	uint64_t latest = 0;
 
-	if (!perf_map_parse_line(line, &entry, &name))
-		return 0;
-	size = strlen(name) + 1;
-	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(entry)) != 0 ||
-	    array_reserve(&map->names, &map->names_capacity, map->names_size, size, 1) != 0)
+	for (size_t node = entry + search->map->count; node; node /= 2) {
+		if (search->latest[node] > latest)
+			latest = search->latest[node];
+	}
+	return latest;
+}
+
+#define BLOCK (1u << 16)
+
+_Static_assert(BLOCK > PERF_MAP_LINE_MAX, "the start of each line fits into a block");
+
+/* A block of the file, which begins in a line. */
+struct map_block {
+	char bytes[BLOCK];
+	size_t used;
+	uint64_t offset; /* in the file */
+	bool in_long_line; /* it begins in a line that was noted already */
+};
+
+/* Notes the lines that end in a block, and moves the rest to its beginning. */
+static void note_block(struct line_search *search, struct map_block *block)
+{
+	const char *at = block->bytes, *end = block->bytes + block->used, *newline;
+
+	while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
+		if (!block->in_long_line)
+			note_line(search, at, newline,
+				  block->offset + (uint64_t)(at - block->bytes));
+		block->in_long_line = false;
+		at = newline + 1;
+	}
+	if (at == block->bytes && block->used == BLOCK) {
+		if (!block->in_long_line)
+			note_line(search, at, end, block->offset);
+		block->in_long_line = true;
+		at = end;
+	}
+	block->offset += (uint64_t)(at - block->bytes);
+	block->used = (size_t)(end - at);
+	memmove(block->bytes, at, block->used);
+}
+
+/* Ignores an incomplete last line: the program is still writing it. */
+static int note_lines(struct line_search *search, int fd)
+{
+	struct map_block *block = calloc(1, sizeof(*block));
+	uint64_t at = 0;
+	ssize_t size = 0;
+	int err;
+	char next;
+
+	if (!block)
 		return -ENOMEM;
-	map->entries[map->count++] = entry;
-	memcpy(map->names + map->names_size, name, size);
-	map->names_size += size;
-	return 0;
-}
+	while (at < PERF_MAP_BYTES_MAX) {
+		size_t room = BLOCK - block->used;
 
-/* Skips the rest of a line. */
-static void skip_line(FILE *stream, uint64_t *total)
-{
-	int byte;
-
-	while (*total < PERF_MAP_BYTES_MAX && (byte = getc_unlocked(stream)) != EOF) {
-		++*total;
-		if (byte == '\n')
+		if (room > PERF_MAP_BYTES_MAX - at)
+			room = PERF_MAP_BYTES_MAX - at;
+		size = pread(fd, block->bytes + block->used, room, (off_t)at);
+		if (size <= 0)
 			break;
+		at += (uint64_t)size;
+		block->used += (size_t)size;
+		note_block(search, block);
 	}
-}
-
-static int perf_map_read_lines(struct perf_map *map, FILE *stream)
-{
-	char line[PERF_MAP_LINE_MAX];
-	uint64_t total = 0;
-	int err = 0;
-
-	while (!err && total < PERF_MAP_BYTES_MAX && map->count < PERF_MAP_ENTRIES_MAX &&
-	       fgets(line, sizeof(line), stream)) {
-		size_t length = strlen(line);
-		bool complete = length > 0 && line[length - 1] == '\n';
-
-		/* Not by the length, which is too small where the line holds a NUL. */
-		total = (uint64_t)ftello(stream);
-		/* Ignore an incomplete last line: the program is still writing it. */
-		if (!complete && feof(stream))
-			break;
-		if (complete)
-			line[length - 1] = '\0';
-		else
-			skip_line(stream, &total);
-		err = parse_and_add_line(map, line);
-	}
-	map->truncated = !feof(stream) && getc(stream) != EOF;
+	err = size < 0 ? -errno : 0;
+	if (size > 0)
+		search->map->truncated = pread(fd, &next, 1, (off_t)at) > 0;
+	free(block);
 	return err;
 }
 
-/* Overlapping entries */
+/* Names */
 
-static int perf_map_compare_entries(const void *a, const void *b)
+/* Reads the line at an offset again. Returns whether it is still a line that covers the address. */
+static bool read_line(int fd, uint64_t offset, uint64_t address, char bytes[PERF_MAP_LINE_MAX],
+		      struct perf_map_line *line)
+{
+	ssize_t size = pread(fd, bytes, PERF_MAP_LINE_MAX, (off_t)offset);
+	const char *end;
+
+	if (size <= 0)
+		return false;
+	end = memchr(bytes, '\n', (size_t)size) ?: bytes + size;
+	return perf_map_parse_line(bytes, end, line) && line->start <= address &&
+	       address < line->end;
+}
+
+/* Appends a name. Returns its offset, or NO_NAME: out of memory. */
+static size_t append_name(struct perf_map *map, const struct perf_map_line *line)
+{
+	size_t name = map->names_size;
+
+	if (array_reserve(&map->names, &map->names_capacity, name, line->length + 1, 1))
+		return NO_NAME;
+	memcpy(map->names + name, line->name, line->length);
+	map->names[name + line->length] = '\0';
+	map->names_size += line->length + 1;
+	return name;
+}
+
+/* The program may rewrite the file meanwhile: an address whose line is gone has no name then. */
+static int set_names(const struct line_search *search, int fd)
+{
+	struct perf_map *map = search->map;
+	char bytes[PERF_MAP_LINE_MAX];
+	struct perf_map_line line = {0};
+	uint64_t known = 0, latest;
+
+	for (size_t i = 0; i < map->count; i++) {
+		struct perf_map_entry *entry = &map->entries[i];
+
+		latest = latest_line(search, i);
+		entry->name = NO_NAME;
+		if (!latest)
+			continue;
+		if (latest == known) {
+			entry->name = entry[-1].name;
+			continue;
+		}
+		if (!read_line(fd, latest - 1, entry->address, bytes, &line))
+			continue;
+		entry->name = append_name(map, &line);
+		if (entry->name == NO_NAME)
+			return -ENOMEM;
+		known = latest;
+	}
+	return 0;
+}
+
+static int compare_wanted(const void *a, const void *b)
 {
 	const struct perf_map_entry *left = a, *right = b;
 
-	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left->order < right->order ? -1 : 1;
+	return (left->address > right->address) - (left->address < right->address);
 }
 
-/* Entries that hold the current address: a heap of their indices with the latest on top. */
-struct heap {
-	const struct perf_map_entry *entries;
-	uint32_t *items;
-	size_t count;
-};
-
-static bool is_later(const struct heap *heap, size_t a, size_t b)
+static int perf_map_init(struct perf_map *map, const uint64_t *addresses, size_t count)
 {
-	return heap->entries[heap->items[a]].order > heap->entries[heap->items[b]].order;
-}
-
-static void heap_swap(struct heap *heap, size_t a, size_t b)
-{
-	uint32_t item = heap->items[a];
-
-	heap->items[a] = heap->items[b];
-	heap->items[b] = item;
-}
-
-static void heap_push(struct heap *heap, uint32_t item)
-{
-	size_t at = heap->count++;
-
-	heap->items[at] = item;
-	for (; at > 0 && is_later(heap, at, (at - 1) / 2); at = (at - 1) / 2)
-		heap_swap(heap, at, (at - 1) / 2);
-}
-
-static void heap_pop(struct heap *heap)
-{
-	size_t at = 0, child;
-
-	heap->items[0] = heap->items[--heap->count];
-	while ((child = 2 * at + 1) < heap->count) {
-		if (child + 1 < heap->count && is_later(heap, child + 1, child))
-			child++;
-		if (!is_later(heap, child, at))
-			break;
-		heap_swap(heap, at, child);
-		at = child;
-	}
-}
-
-static int append_range(struct perf_map *map, const struct perf_map_entry *source, uint64_t start,
-			uint64_t end)
-{
-	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*source)) != 0)
+	if (!count)
+		return 0;
+	map->entries = calloc(count, sizeof(*map->entries));
+	if (!map->entries)
 		return -ENOMEM;
-	map->entries[map->count] = *source;
-	map->entries[map->count].start = start;
-	map->entries[map->count++].end = end;
+	for (size_t i = 0; i < count; i++)
+		map->entries[i].address = addresses[i];
+	map->count = count;
+	qsort(map->entries, count, sizeof(*map->entries), compare_wanted);
 	return 0;
 }
 
-/* Sweeps over the sorted entries and appends the latest one at each address to `map`. */
-static int append_latest(struct perf_map *map, const struct perf_map_entry *entries, size_t count,
-			 struct heap *heap)
+int perf_map_read(int fd, const uint64_t *addresses, size_t count, struct perf_map **map)
 {
-	uint64_t at = 0, end;
-	size_t next = 0;
-	int err = 0;
+	struct line_search search = {
+		.map = calloc(1, sizeof(*search.map)),
+		.latest = calloc(2 * count + 1, sizeof(*search.latest)),
+	};
+	int err = search.map && search.latest ? 0 : -ENOMEM;
 
-	while (!err && (next < count || heap->count > 0)) {
-		if (heap->count == 0)
-			at = entries[next].start;
-		for (; next < count && entries[next].start <= at; next++)
-			heap_push(heap, (uint32_t)next);
-		while (heap->count > 0 && entries[heap->items[0]].end <= at)
-			heap_pop(heap);
-		if (heap->count == 0)
-			continue;
-		end = entries[heap->items[0]].end;
-		if (next < count && entries[next].start < end)
-			end = entries[next].start;
-		err = append_range(map, &entries[heap->items[0]], at, end);
-		at = end;
-	}
-	return err;
-}
-
-static int resolve_overlaps(struct perf_map *map)
-{
-	struct perf_map_entry *entries = map->entries;
-	struct heap heap = {.entries = entries};
-	size_t count = map->count;
-	int err;
-
-	if (count == 0)
-		return 0;
-	heap.items = calloc(count, sizeof(*heap.items));
-	if (!heap.items)
-		return -ENOMEM;
-	qsort(entries, count, sizeof(*entries), perf_map_compare_entries);
-	map->entries = NULL;
-	map->count = map->capacity = 0;
-	err = append_latest(map, entries, count, &heap);
-	free(heap.items);
-	free(entries);
-	return err;
-}
-
-int perf_map_read(int fd, struct perf_map **map)
-{
-	struct perf_map *loaded = calloc(1, sizeof(*loaded));
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
-	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r");
-
-	if (!loaded || !stream || fseek(stream, 0, SEEK_SET) != 0) {
-		err = loaded ? -errno : -ENOMEM;
-	} else {
-		err = perf_map_read_lines(loaded, stream);
-		if (!err)
-			err = resolve_overlaps(loaded);
-	}
-	if (stream)
-		fclose(stream);
-	else if (copy >= 0)
-		close(copy);
+	if (!err)
+		err = perf_map_init(search.map, addresses, count);
+	if (!err)
+		err = note_lines(&search, fd);
+	if (!err)
+		err = set_names(&search, fd);
+	free(search.latest);
 	if (err)
-		perf_map_free(loaded);
+		perf_map_free(search.map);
 	else
-		*map = loaded;
+		*map = search.map;
 	return err;
 }
 
@@ -315,8 +371,9 @@ bool perf_map_is_truncated(const struct perf_map *map)
 const char *perf_map_lookup(const struct perf_map *map, uint64_t address)
 {
 	size_t after = upper_bound(map->entries, map->count, sizeof(*map->entries), address);
+	const struct perf_map_entry *entry = after ? &map->entries[after - 1] : NULL;
 
-	if (after == 0 || address >= map->entries[after - 1].end)
+	if (!entry || entry->address != address || entry->name == NO_NAME)
 		return NULL;
-	return map->names + map->entries[after - 1].name;
+	return map->names + entry->name;
 }

@@ -16,38 +16,47 @@
 struct error;
 struct perf_map;
 
-/* The rest of a file beyond these limits is dropped. */
-#define PERF_MAP_BYTES_MAX ((uint64_t)256 << 20)
-#define PERF_MAP_ENTRIES_MAX (1u << 20)
+#define PERF_MAP_BYTES_MAX ((uint64_t)4 << 30) /* the rest of the file is dropped */
 #define PERF_MAP_LINE_MAX 4096u /* bytes; longer names are truncated */
 
 /*
- * Opens the perf map of a process within the root directory of that process. `pid` is its id in
- * our PID namespace, `ns_pid` in its own. `root` is prepended to /proc ("" except in tests).
- * `start_time` is the start of the process (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, with
- * *user set to the uid of the process, or a negative errno value:
+ * Finds the directory in which a process writes its perf map: /tmp, within the root directory of
+ * the process, which must live. The descriptor finds the map also after the process has ended, when
+ * some runtimes have just written it. `pid` is its id in our PID namespace; `root` is prepended to
+ * /proc ("" except in tests). Returns an fd of O_PATH, with *user set to the uid of the process, or
+ * a negative errno value.
+ */
+int perf_map_directory(const char *root, uint32_t pid, uint32_t *user);
+
+/*
+ * Opens the perf map of a process of `user` in a directory. `ns_pid` is its id in its own PID
+ * namespace, `start_time` its start (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, or a negative
+ * errno value:
  *	-ENOENT	the process has no map
  *	-EPERM	the owner is neither the user of the process, nor root with a file for all users
  *	-EINVAL, -ELOOP, -EXDEV
  *		the map is not a regular file, or a symbolic link or a mount point
  *	-ESTALE	an earlier process with this id wrote it
- *	-ENAMETOOLONG, or the error of stat() or open()
+ *	or the error of open()
  */
-int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time,
-		  uint32_t *user);
+int perf_map_open(int directory, uint32_t ns_pid, uint64_t start_time, uint32_t user);
 
 /*
- * Reads the current content of the file, from its beginning. Skips malformed lines. Where functions
- * overlap, the later line wins. Returns 0 and sets *map, to be freed with perf_map_free() (which
- * takes NULL, too); or a negative errno value.
+ * Finds the names of `count` addresses in the current content of the file. Its size costs time, but
+ * no memory: it is read once, and only the names of the addresses are kept. Skips malformed lines.
+ * Where functions overlap, the later line wins. Returns 0 and sets *map, to be freed with
+ * perf_map_free() (which takes NULL, too); or a negative errno value.
  */
-int perf_map_read(int fd, struct perf_map **map);
+int perf_map_read(int fd, const uint64_t *addresses, size_t count, struct perf_map **map);
 void perf_map_free(struct perf_map *map);
 
-/* Returns whether the file exceeded a limit and its rest was dropped. */
+/* Returns whether the file exceeded the limit and its rest was dropped. */
 bool perf_map_is_truncated(const struct perf_map *map);
 
-/* Returns the name of the function at an address, or NULL. The map owns the string. */
+/*
+ * Returns the name of the function at an address that perf_map_read() was called with, or NULL. The
+ * map owns the string.
+ */
 const char *perf_map_lookup(const struct perf_map *map, uint64_t address);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +22,13 @@ struct watched_map {
 	uint32_t id; /* 0: the entry is unused */
 	int fd; /* -1: none */
 	uint32_t user; /* uid of the process, if `fd` was opened; else UINT32_MAX */
+	uint32_t directory; /* index of `directories`, or NONE */
+	uint32_t directory_user; /* uid of the process when the directory was found */
 	uint32_t next; /* index in the queue, or of unused entries, or NONE */
 	bool queued;
 	bool busy; /* the thread looks for it */
-	bool retired; /* the process has ended */
+	bool ended; /* the process, whose id may be another one's */
+	bool retired; /* nothing asks for the entry any more; the process has ended */
 	bool dropped; /* may have a map, but it is not open */
 	bool rejected; /* has a file that is not its map: see perf_map_open() */
 };
@@ -33,6 +37,18 @@ struct watched_map {
 struct watcher_share {
 	uint32_t user; /* uid */
 	uint32_t open; /* not 0 */
+};
+
+/*
+ * A directory in which processes write their maps. Most share the /tmp of this machine. Only the
+ * thread adds directories and opens files in them.
+ */
+struct watched_directory {
+	dev_t device;
+	ino_t inode;
+	uint32_t user; /* uid of the process for which it was added */
+	uint32_t uses; /* entries with its index; 0: unused */
+	int fd; /* -1: unused */
 };
 
 struct perf_map_watcher {
@@ -50,6 +66,7 @@ struct perf_map_watcher {
 	uint32_t open; /* number of open maps */
 	struct watcher_share shares[PERF_MAP_WATCHER_OPEN_MAX];
 	size_t share_count;
+	struct watched_directory directories[PERF_MAP_WATCHER_DIRECTORIES_MAX];
 	uint64_t dropped; /* number of dropped entries, and of rejected ones that are unused now */
 	bool stop;
 };
@@ -65,6 +82,8 @@ struct perf_map_watcher *perf_map_watcher_new(const char *root)
 		return NULL;
 	}
 	watcher->first = watcher->last = watcher->unused = NONE;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_DIRECTORIES_MAX; i++)
+		watcher->directories[i].fd = -1;
 	pthread_mutex_init(&watcher->lock, NULL);
 	pthread_cond_init(&watcher->wakeup, NULL);
 	return watcher;
@@ -126,6 +145,74 @@ static const struct watcher_share *larger_share(struct perf_map_watcher *watcher
 	return largest && largest->open > (own ? own->open : 0) + 1 ? largest : NULL;
 }
 
+/* Directories */
+
+/* The entry does not need its directory any more. Call with the lock held. */
+static void leave_directory(struct perf_map_watcher *watcher, struct watched_map *entry)
+{
+	struct watched_directory *directory;
+
+	if (entry->directory == NONE)
+		return;
+	directory = &watcher->directories[entry->directory];
+	entry->directory = NONE;
+	if (--directory->uses)
+		return;
+	close(directory->fd);
+	directory->fd = -1;
+}
+
+/*
+ * Returns the index of the same directory, or of an unused place for it, or NONE: there is none for
+ * this user. Call with the lock held.
+ */
+static uint32_t place_of_directory(const struct perf_map_watcher *watcher, const struct stat *st,
+				   uint32_t user)
+{
+	uint32_t unused = NONE, of_user = 0;
+
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_DIRECTORIES_MAX; i++) {
+		const struct watched_directory *directory = &watcher->directories[i];
+
+		if (!directory->uses)
+			unused = i;
+		else if (directory->device == st->st_dev && directory->inode == st->st_ino)
+			return i;
+		else
+			of_user += directory->user == user;
+	}
+	return of_user < PERF_MAP_WATCHER_DIRECTORIES_OF_USER ? unused : NONE;
+}
+
+/* Keeps a directory for an entry, as long as it is the newest one. Call with the lock held. */
+static void keep_directory(struct perf_map_watcher *watcher, struct watched_map *entry, int fd,
+			   uint32_t user)
+{
+	struct watched_directory *directory;
+	struct stat st;
+	uint32_t place;
+
+	entry->directory_user = user;
+	if (fstat(fd, &st))
+		return;
+	place = place_of_directory(watcher, &st, user);
+	if (place == entry->directory)
+		return;
+	leave_directory(watcher, entry);
+	if (place == NONE)
+		return;
+	directory = &watcher->directories[place];
+	if (!directory->uses) {
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return;
+		*directory = (struct watched_directory){
+			.device = st.st_dev, .inode = st.st_ino, .user = user, .fd = fd};
+	}
+	directory->uses++;
+	entry->directory = place;
+}
+
 /* Waits for the next index; NONE: the queue is empty and `stop` is set. Call with the lock. */
 static uint32_t watcher_dequeue(struct perf_map_watcher *watcher)
 {
@@ -164,7 +251,8 @@ static void release_entry(struct perf_map_watcher *watcher, uint32_t index)
 	if (entry->fd >= 0)
 		watcher_discharge(watcher, entry->user);
 	watcher->dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
-	*entry = (struct watched_map){.fd = -1, .next = watcher->unused};
+	leave_directory(watcher, entry);
+	*entry = (struct watched_map){.fd = -1, .directory = NONE, .next = watcher->unused};
 	watcher->unused = index;
 }
 
@@ -227,6 +315,32 @@ static bool is_rejected(int fd)
 	return fd == -EPERM || fd == -ESTALE || fd == -EINVAL || fd == -ELOOP;
 }
 
+/*
+ * Opens the map of an entry. While the process lives, its directory may change, as it may change
+ * its root. Call without the lock.
+ */
+static int watcher_open_map(struct perf_map_watcher *watcher, uint32_t index,
+			    const struct watched_map *entry, uint32_t *user)
+{
+	int directory = -ESRCH, fd;
+
+	if (!entry->ended)
+		directory = perf_map_directory(watcher->root, entry->pid, user);
+	if (directory >= 0) {
+		fd = perf_map_open(directory, entry->ns_pid, entry->start_time, *user);
+		pthread_mutex_lock(&watcher->lock);
+		keep_directory(watcher, &watcher->entries[index], directory, *user);
+		pthread_mutex_unlock(&watcher->lock);
+		close(directory);
+		return fd;
+	}
+	if (entry->directory == NONE)
+		return directory;
+	*user = entry->directory_user;
+	return perf_map_open(watcher->directories[entry->directory].fd, entry->ns_pid,
+			     entry->start_time, *user);
+}
+
 static void *run_watcher(void *arg)
 {
 	struct perf_map_watcher *watcher = arg;
@@ -239,7 +353,7 @@ static void *run_watcher(void *arg)
 		int fd;
 
 		pthread_mutex_unlock(&watcher->lock);
-		fd = perf_map_open(watcher->root, entry.pid, entry.ns_pid, entry.start_time, &user);
+		fd = watcher_open_map(watcher, index, &entry, &user);
 		pthread_mutex_lock(&watcher->lock);
 		/* Sticky: the last lookup of an ended process finds no map. */
 		watcher->entries[index].rejected |= is_rejected(fd);
@@ -288,7 +402,8 @@ static uint32_t unused_entry(struct perf_map_watcher *watcher)
 						    watcher->count, 1, sizeof(*watcher->entries)))
 		return NONE;
 	watcher->unused = (uint32_t)watcher->count++;
-	watcher->entries[watcher->unused] = (struct watched_map){.fd = -1, .next = NONE};
+	watcher->entries[watcher->unused] =
+		(struct watched_map){.fd = -1, .directory = NONE, .next = NONE};
 	return watcher->unused;
 }
 
@@ -320,7 +435,8 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 					      .start_time = start_time,
 					      .id = ++watcher->last_id,
 					      .fd = -1,
-					      .user = UINT32_MAX};
+					      .user = UINT32_MAX,
+					      .directory = NONE};
 		if (watcher->thread_runs)
 			watcher_enqueue(watcher, index);
 		else
@@ -330,11 +446,12 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 	return index;
 }
 
-void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index)
+void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index, bool is_alive)
 {
 	if (watcher->stop || !start_thread(watcher))
 		return;
 	pthread_mutex_lock(&watcher->lock);
+	watcher->entries[index].ended = !is_alive;
 	watcher_enqueue(watcher, index);
 	pthread_mutex_unlock(&watcher->lock);
 }
@@ -465,6 +582,7 @@ void perf_map_watcher_free(struct perf_map_watcher *watcher)
 	if (watcher->abandoned)
 		return;
 	for (size_t i = 0; i < watcher->count; i++) {
+		leave_directory(watcher, &watcher->entries[i]);
 		if (watcher->entries[i].fd >= 0)
 			close(watcher->entries[i].fd);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Keeps the perf maps of sampled processes open. They are opened while the processes live, within
- * their root directories, and read when the code is symbolized: maps grow until then, and the
- * processes may have exited.
+ * Keeps the perf maps of sampled processes open. They are opened within the root directories of the
+ * processes, and read when the code is symbolized: maps grow until then, and the processes may have
+ * exited. The directory of the maps stays open, too: some runtimes write their map when they exit.
  *
  * A separate thread opens them, because the file system of a process may hang.
  */
@@ -26,6 +26,12 @@ struct perf_map_fd {
  * then, or not opened, is tried again by perf_map_watcher_poll() when there is room.
  */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
+/*
+ * Limits of open directories, and of the directories that processes of a user have added. Without
+ * its directory, a map is found only while its process lives.
+ */
+#define PERF_MAP_WATCHER_DIRECTORIES_MAX 128u
+#define PERF_MAP_WATCHER_DIRECTORIES_OF_USER (PERF_MAP_WATCHER_DIRECTORIES_MAX / 2)
 /* Seconds that perf_map_watcher_finish() waits for a file system. */
 #define PERF_MAP_WATCHER_TIMEOUT_S 2u
 
@@ -41,8 +47,11 @@ void perf_map_watcher_free(struct perf_map_watcher *watcher);
 uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time);
 
-/* Queues a map once more: it was missing or dropped so far, or may have been replaced. */
-void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index);
+/*
+ * Queues a map once more: it was missing or dropped so far, or may have been replaced. Call it with
+ * `is_alive` false when the process has ended: it may have written its map at last.
+ */
+void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index, bool is_alive);
 
 /*
  * Waits until the queue is empty, at most PERF_MAP_WATCHER_TIMEOUT_S. Afterwards nothing can be

@@ -707,7 +707,7 @@ static void symbolize_by_perf_map(struct worker_state *worker)
 	struct perf_map *map;
 
 	worker_open_binary(worker, NULL);
-	if (worker->fd < 0 || perf_map_read(worker->fd, &map))
+	if (worker->fd < 0 || perf_map_read(worker->fd, job->addresses, job->count, &map))
 		return;
 	if (perf_map_is_truncated(map))
 		send_problem(worker, "a perf map is too large: its last functions are dropped");

@@ -765,6 +765,27 @@ static void perf_maps_are_found_at_checks(void **state)
 	wait_until(take_maps() == 1);
 }
 
+/* A runtime may write its map when it exits: it is looked for once more when the process is gone.
+ */
+static void perf_map_of_an_ended_process_is_found(void **state)
+{
+	struct address_space *space;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc/%u/root/tmp", NOBODY));
+	add_jit_process(1, NOBODY, 0);
+	space = address_spaces_get(spaces, 1, 0);
+	address_space_has_jit_code(space);
+	address_space_has_jit_code(space);
+	usleep(50000);
+	put_perf_map(NOBODY, NOBODY);
+	run("mv %s %s", in_sandbox("proc/%u/root", NOBODY), in_sandbox("root"));
+	put_stat(NOBODY, 'Z', 1, 0);
+	collect_garbage(1000, true);
+	wait_until(take_maps() == 1);
+	assert_int_not_equal(address_space_perf_map(space), 0);
+}
+
 /* Without a record, and with the ids of another namespace, it is not known which map it is. */
 static void unknown_processes_have_no_perf_map(void **state)
 {
@@ -814,6 +835,7 @@ int main(void)
 		TEST(views_mark_all_their_files),
 		TEST(perf_maps_are_found_until_the_end),
 		TEST(perf_maps_are_found_at_checks),
+		TEST(perf_map_of_an_ended_process_is_found),
 		TEST(unknown_processes_have_no_perf_map),
 	};
 

@@ -6,26 +6,33 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 
 #include "lib/clock.h"
 #include "sandbox.h"
 
-static struct perf_map *read_map(const char *text, size_t size)
+/* Returns an fd of a map with a text. */
+static int make_map(const char *text, size_t size)
 {
-	struct perf_map *map;
 	int fd;
 
 	write_file(in_sandbox("map"), text, size);
 	fd = open(in_sandbox("map"), O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	assert_int_equal(perf_map_read(fd, &map), 0);
-	close(fd);
+	return fd;
+}
+
+static struct perf_map *read_names(int fd, const uint64_t *addresses, size_t count)
+{
+	struct perf_map *map;
+
+	assert_int_equal(perf_map_read(fd, addresses, count, &map), 0);
 	return map;
 }
 
-static void assert_name(const struct perf_map *map, uint64_t address, const char *name)
+static void assert_named(const struct perf_map *map, uint64_t address, const char *name)
 {
 	const char *found = perf_map_lookup(map, address);
 
@@ -35,13 +42,49 @@ static void assert_name(const struct perf_map *map, uint64_t address, const char
 		fail_msg("%#" PRIx64 " is %s, not %s", address, found ? found : "nothing", name);
 }
 
-#define READ(text) read_map(text, strlen(text))
+static void assert_name(int fd, uint64_t address, const char *name)
+{
+	struct perf_map *map = read_names(fd, &address, 1);
+
+	assert_named(map, address, name);
+	perf_map_free(map);
+}
+
+static bool is_truncated(int fd)
+{
+	struct perf_map *map = read_names(fd, NULL, 0);
+	bool truncated = perf_map_is_truncated(map);
+
+	perf_map_free(map);
+	return truncated;
+}
+
+/* A map that is rewritten after each read of its end: see pread(). */
+static const char *rewritten;
+/* If not 0, the size of the map, of whose end any bytes are read. */
+static uint64_t pretended_size;
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	ssize_t result;
+
+	if (pretended_size)
+		return (ssize_t)(size < pretended_size - (uint64_t)offset
+					 ? size
+					 : pretended_size - (uint64_t)offset);
+	result = syscall(SYS_pread64, fd, bytes, size, offset);
+	if (!result && rewritten)
+		write_text(rewritten, "2000 10 h\n");
+	return result;
+}
+
+#define MAP(text) make_map(text, strlen(text))
 
 static void test_lookup(void **state)
 {
-	struct perf_map *map = READ("2000 10 second\n"
-				    "1000 20 LazyCompile:~a b /x y.js:12\n"
-				    "7fFFffff0000 1 high\n");
+	int map = MAP("2000 10 second\n"
+		      "1000 20 LazyCompile:~a b /x y.js:12\n"
+		      "7fFFffff0000 1 high\n");
 
 	(void)state;
 	assert_name(map, 0xfff, NULL);
@@ -51,17 +94,17 @@ static void test_lookup(void **state)
 	assert_name(map, 0x200f, "second");
 	assert_name(map, 0x2010, NULL);
 	assert_name(map, 0x7fffffff0000, "high");
-	perf_map_free(map);
+	close(map);
 }
 
 static void test_later_line_wins(void **state)
 {
-	struct perf_map *map = READ("1000 100 old\n"
-				    "1040 10 new\n"
-				    "1080 100 tail\n"
-				    "1000 8 first\n"
-				    "1044 4 old inside\n"
-				    "1040 10 newest\n");
+	int map = MAP("1000 100 old\n"
+		      "1040 10 new\n"
+		      "1080 100 tail\n"
+		      "1000 8 first\n"
+		      "1044 4 old inside\n"
+		      "1040 10 newest\n");
 
 	(void)state;
 	assert_name(map, 0x1000, "first");
@@ -75,15 +118,17 @@ static void test_later_line_wins(void **state)
 	assert_name(map, 0x1080, "tail");
 	assert_name(map, 0x117f, "tail");
 	assert_name(map, 0x1180, NULL);
-	perf_map_free(map);
+	close(map);
 }
 
 static void test_overlaps_match_line_by_line_result(void **state)
 {
 	uint32_t owner[256] = {0}, at, size;
 	char *text = malloc(1u << 16), name[16];
+	uint64_t addresses[256];
 	struct perf_map *map;
 	size_t used = 0;
+	int fd;
 
 	(void)state;
 	assert_non_null(text);
@@ -95,34 +140,42 @@ static void test_overlaps_match_line_by_line_result(void **state)
 		for (uint32_t k = at; k < at + size; k++)
 			owner[k] = i;
 	}
-	map = read_map(text, used);
-	for (uint32_t k = 0; k < 256; k++) {
-		sprintf(name, "f%u", owner[k]);
-		assert_name(map, 0x1000 + k, owner[k] ? name : NULL);
+	fd = make_map(text, used);
+	/* For all numbers of addresses, in the other order. */
+	for (uint32_t count = 1; count <= 256; count++) {
+		for (uint32_t k = 0; k < count; k++)
+			addresses[count - 1 - k] = 0x1000 + k;
+		map = read_names(fd, addresses, count);
+		for (uint32_t k = 0; k < count; k++) {
+			sprintf(name, "f%u", owner[k]);
+			assert_named(map, 0x1000 + k, owner[k] ? name : NULL);
+		}
+		assert_named(map, 0x1000 + count, NULL);
+		perf_map_free(map);
 	}
-	perf_map_free(map);
+	close(fd);
 	free(text);
 }
 
 static void test_malformed_lines_are_skipped(void **state)
 {
-	struct perf_map *map = READ("\n"
-				    "1000\n"
-				    "1000 10\n"
-				    "1000 10 \n"
-				    "1000 0 empty\n"
-				    "-1000 10 sign\n"
-				    "1000 -10 sign\n"
-				    "1000 +10 sign\n"
-				    "1000  10 two blanks\n"
-				    "10000000000000000 10 long\n"
-				    "ffffffffffffffff 10 wraps\n"
-				    "1000 zz text\n"
-				    "5000,10 comma\n"
-				    "5000 10,comma\n"
-				    "0x2000 0x10 good\n"
-				    "fffffffffffffff0 f edge\n"
-				    "3000 10 unfinished");
+	int map = MAP("\n"
+		      "1000\n"
+		      "1000 10\n"
+		      "1000 10 \n"
+		      "1000 0 empty\n"
+		      "-1000 10 sign\n"
+		      "1000 -10 sign\n"
+		      "1000 +10 sign\n"
+		      "1000  10 two blanks\n"
+		      "10000000000000000 10 long\n"
+		      "ffffffffffffffff 10 wraps\n"
+		      "1000 zz text\n"
+		      "5000,10 comma\n"
+		      "5000 10,comma\n"
+		      "0x2000 0x10 good\n"
+		      "fffffffffffffff0 f edge\n"
+		      "3000 10 unfinished");
 
 	(void)state;
 	assert_name(map, 0x1000, NULL);
@@ -132,93 +185,122 @@ static void test_malformed_lines_are_skipped(void **state)
 	assert_name(map, UINT64_MAX - 1, "edge");
 	assert_name(map, 0x3000, NULL);
 	assert_name(map, 0x5000, NULL);
-	perf_map_free(map);
-	map = READ("");
+	close(map);
+	map = MAP("");
 	assert_name(map, 0, NULL);
-	perf_map_free(map);
+	close(map);
 }
 
 static void test_long_names_and_nul_bytes(void **state)
 {
-	static char text[3 * PERF_MAP_LINE_MAX];
-	struct perf_map *map;
+	static char text[1 << 17];
+	uint64_t address = 0x1000;
+	struct perf_map *names;
 	size_t length;
+	int map;
 
 	(void)state;
-	memset(text, 'x', sizeof(text));
-	memcpy(text, "1000 10 ", 8);
-	memcpy(text + sizeof(text) - 14, "\n2000 10 next\n", 14);
-	map = read_map(text, sizeof(text));
-	length = strlen(perf_map_lookup(map, 0x1000));
-	assert_true(length > PERF_MAP_LINE_MAX / 2 && length < PERF_MAP_LINE_MAX);
+	for (size_t size = 3 * (size_t)PERF_MAP_LINE_MAX; size <= sizeof(text);
+	     size = size * 2 + 1) {
+		memset(text, 'x', size);
+		memcpy(text, "1000 10 ", 8);
+		memcpy(text + size - 14, "\n2000 10 next\n", 14);
+		map = make_map(text, size);
+		names = read_names(map, &address, 1);
+		length = strlen(perf_map_lookup(names, address));
+		assert_true(length > PERF_MAP_LINE_MAX / 2 && length < PERF_MAP_LINE_MAX);
+		perf_map_free(names);
+		assert_name(map, 0x2000, "next");
+		close(map);
+	}
+	map = make_map("1000 10 a\0b\n\0\0\n3000 10 \0\n2000 10 next\n", 39);
+	assert_name(map, 0x1000, "a");
 	assert_name(map, 0x2000, "next");
-	perf_map_free(map);
-	map = read_map("1000 10 a\0b\n\0\0\n2000 10 next\n", 28);
-	assert_name(map, 0x2000, "next");
-	perf_map_free(map);
+	assert_name(map, 0x3000, NULL);
+	close(map);
 }
 
-static void test_entries_beyond_limit_are_dropped(void **state)
+/* The names of a runtime with very much code: neither lines nor names are kept. */
+static void test_large_maps_are_read_to_their_end(void **state)
 {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
-	struct perf_map *map;
+	const unsigned int count = 1500000;
+	FILE *stream = fopen(in_sandbox("map"), "w");
+	int map;
 
 	(void)state;
-	for (unsigned int i = 0; i < PERF_MAP_ENTRIES_MAX; i++)
+	assert_non_null(stream);
+	for (unsigned int i = 0; i < count; i++)
 		fprintf(stream, "%x 10 f%x\n", 0x1000 + i * 0x10, i);
-	fflush(stream);
-	map = read_map(text, size);
-	assert_false(perf_map_is_truncated(map));
-	perf_map_free(map);
-	fputs("1 10 last\n", stream);
 	fclose(stream);
-	map = read_map(text, size);
-	assert_true(perf_map_is_truncated(map));
+	map = open(in_sandbox("map"), O_RDWR | O_CLOEXEC);
 	assert_name(map, 0x1000, "f0");
-	assert_name(map, 1, NULL);
-	perf_map_free(map);
-	free(text);
+	assert_name(map, 0x1000 + 0x10 * 1234567, "f12d687");
+	assert_name(map, 0x1000 + 0x10 * (count - 1) + 0xf, "f16e35f");
+	assert_int_equal(pwrite(map, "\n1 1 far\n", 9, (off_t)300 << 20), 9);
+	assert_name(map, 0x1000, "f0");
+	assert_name(map, 1, "far");
+	assert_false(is_truncated(map));
+	close(map);
 }
 
 static void test_bytes_beyond_limit_are_dropped(void **state)
 {
-	struct perf_map *map;
-	int fd;
+	int map = MAP("1000 10 f\n");
 
 	(void)state;
-	write_text(in_sandbox("map"), "1000 10 f\n");
-	fd = open(in_sandbox("map"), O_RDWR | O_CLOEXEC);
-	assert_int_equal(ftruncate(fd, PERF_MAP_BYTES_MAX + 1), 0);
-	assert_int_equal(perf_map_read(fd, &map), 0);
-	assert_true(perf_map_is_truncated(map));
-	assert_name(map, 0x1000, "f");
-	perf_map_free(map);
-	assert_int_equal(ftruncate(fd, PERF_MAP_BYTES_MAX), 0);
-	assert_int_equal(perf_map_read(fd, &map), 0);
-	assert_false(perf_map_is_truncated(map));
-	perf_map_free(map);
-	close(fd);
+	pretended_size = PERF_MAP_BYTES_MAX + 1;
+	assert_true(is_truncated(map));
+	pretended_size = PERF_MAP_BYTES_MAX;
+	assert_false(is_truncated(map));
+	pretended_size = 0;
+	close(map);
+}
+
+/* The program that writes a map may do so at any time. */
+static void test_line_that_goes_away_names_nothing(void **state)
+{
+	int map = MAP("1000 10 f\n2000 10 g\n");
+
+	(void)state;
+	rewritten = in_sandbox("map");
+	assert_name(map, 0x2000, NULL);
+	rewritten = NULL;
+	assert_name(map, 0x2000, "h");
+	close(map);
 }
 
 /* Random bytes must neither crash the parser nor fail. */
 static void test_survives_any_bytes(void **state)
 {
 	static const char alphabet[] = "0123456789abcdef  \n\nxyz\0";
+	const uint64_t addresses[] = {0x1000, 1, 0xabcdef};
 	char text[512];
+	int map;
 
 	(void)state;
 	srandom(3);
 	for (uint32_t i = 0; i < 2000; i++) {
 		for (size_t k = 0; k < sizeof(text); k++)
 			text[k] = alphabet[(size_t)random() % sizeof(alphabet)];
-		perf_map_free(read_map(text, sizeof(text)));
+		map = make_map(text, sizeof(text));
+		perf_map_free(read_names(map, addresses, 3));
+		close(map);
 	}
 }
 
 /* Of the process whose map was opened last. */
 static uint32_t user;
+
+static int open_map(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time)
+{
+	int directory = perf_map_directory(root, pid, &user), fd;
+
+	if (directory < 0)
+		return directory;
+	fd = perf_map_open(directory, ns_pid, start_time, user);
+	close(directory);
+	return fd;
+}
 
 static void test_only_regular_files_are_opened(void **state)
 {
@@ -228,17 +310,17 @@ static void test_only_regular_files_are_opened(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc/12/root/tmp"));
 	map = in_sandbox("proc/12/root/tmp/perf-3.map");
-	assert_int_equal(perf_map_open(sandbox, 13, 3, 0, &user), -ENOENT);
-	assert_int_equal(perf_map_open(sandbox, 12, 3, 0, &user), -ENOENT);
+	assert_int_equal(open_map(sandbox, 13, 3, 0), -ENOENT);
+	assert_int_equal(open_map(sandbox, 12, 3, 0), -ENOENT);
 	write_text(map, "1000 10 a\n");
-	fd = perf_map_open(sandbox, 12, 3, 0, &user);
+	fd = open_map(sandbox, 12, 3, 0);
 	assert_true(fd >= 0);
 	assert_int_equal(user, geteuid());
 	close(fd);
 	run("rm %s && mkfifo %s", map, map);
-	assert_int_equal(perf_map_open(sandbox, 12, 3, 0, &user), -EINVAL);
+	assert_int_equal(open_map(sandbox, 12, 3, 0), -EINVAL);
 	run("rm %s && ln -s /etc/passwd %s", map, map);
-	assert_true(perf_map_open(sandbox, 12, 3, 0, &user) < 0);
+	assert_true(open_map(sandbox, 12, 3, 0) < 0);
 }
 
 /* Symlinks in a container resolve within the container. */
@@ -250,11 +332,11 @@ static void test_symlinks_stay_in_container(void **state)
 	run("mkdir -p %s %s", in_sandbox("proc/15/root/var"), in_sandbox("outside"));
 	write_text(in_sandbox("outside/perf-3.map"), "1000 10 a\n");
 	run("ln -s %s %s", in_sandbox("outside"), in_sandbox("proc/15/root/tmp"));
-	assert_true(perf_map_open(sandbox, 15, 3, 0, &user) < 0);
+	assert_true(open_map(sandbox, 15, 3, 0) < 0);
 	run("rm %s && ln -s /var %s", in_sandbox("proc/15/root/tmp"),
 	    in_sandbox("proc/15/root/tmp"));
 	write_text(in_sandbox("proc/15/root/var/perf-3.map"), "1000 10 a\n");
-	fd = perf_map_open(sandbox, 15, 3, 0, &user);
+	fd = open_map(sandbox, 15, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -270,12 +352,12 @@ static void test_map_of_earlier_process_is_stale(void **state)
 	run("mkdir -p %s", in_sandbox("proc/16/root/tmp"));
 	map = in_sandbox("proc/16/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
-	fd = perf_map_open(sandbox, 16, 3, start, &user);
+	fd = open_map(sandbox, 16, 3, start);
 	assert_true(fd >= 0);
 	close(fd);
 	run("touch -d '-1 hour' %s", map);
-	assert_int_equal(perf_map_open(sandbox, 16, 3, start, &user), -ESTALE);
-	fd = perf_map_open(sandbox, 16, 3, start - UINT64_C(3600000000000), &user);
+	assert_int_equal(open_map(sandbox, 16, 3, start), -ESTALE);
+	fd = open_map(sandbox, 16, 3, start - UINT64_C(3600000000000));
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -313,7 +395,7 @@ static bool is_opened_after(const char *map, int64_t time, int64_t after)
 	int fd;
 
 	set_time(map, time);
-	fd = perf_map_open(sandbox, 17, 3, (uint64_t)(time + after - boot), &user);
+	fd = open_map(sandbox, 17, 3, (uint64_t)(time + after - boot));
 	if (fd < 0)
 		assert_int_equal(fd, -ESTALE);
 	else
@@ -350,20 +432,20 @@ static void test_map_of_other_user_is_refused(void **state)
 	map = in_sandbox("proc/14/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
 	assert_int_equal(chown(map, 1234, 1234), 0);
-	assert_int_equal(perf_map_open(sandbox, 14, 3, 0, &user), -EPERM);
+	assert_int_equal(open_map(sandbox, 14, 3, 0), -EPERM);
 	assert_int_equal(chown(in_sandbox("proc/14"), 1234, 1234), 0);
-	fd = perf_map_open(sandbox, 14, 3, 0, &user);
+	fd = open_map(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(chown(map, 0, 0), 0);
 	user = 0;
-	fd = perf_map_open(sandbox, 14, 3, 0, &user);
+	fd = open_map(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	/* Not the owner of the file: a process can have files of root mounted at its place. */
 	assert_int_equal(user, 1234);
 	close(fd);
 	assert_int_equal(chmod(map, 0640), 0);
-	assert_int_equal(perf_map_open(sandbox, 14, 3, 0, &user), -EPERM);
+	assert_int_equal(open_map(sandbox, 14, 3, 0), -EPERM);
 }
 
 /* A user may mount files that the user may not read, in a namespace of mounts. */
@@ -387,13 +469,13 @@ static void test_mount_is_refused(void **state)
 		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 		    mount(other, map, NULL, MS_BIND, NULL))
 			_exit(1);
-		if (perf_map_open(sandbox, 16, 3, 0, &user) != -EXDEV)
+		if (open_map(sandbox, 16, 3, 0) != -EXDEV)
 			_exit(2);
 		/* Other mounts lead to the directory of the map. */
 		if (umount(map) || mount(in_sandbox("proc/16/root/tmp"),
 					 in_sandbox("proc/16/root/tmp"), NULL, MS_BIND, NULL))
 			_exit(3);
-		fd = perf_map_open(sandbox, 16, 3, 0, &user);
+		fd = open_map(sandbox, 16, 3, 0);
 		_exit(fd < 0 ? 4 : 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -411,11 +493,10 @@ static void test_length_of_the_root_is_limited(void **state)
 	length = snprintf(process, sizeof(process), "/proc/%d", (int)getpid());
 	memset(root, '/', sizeof(root));
 	root[ROOM - length] = '\0';
-	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0, &user), -ENOENT);
+	assert_int_equal(open_map(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENOENT);
 	root[ROOM - length] = '/';
 	root[ROOM - length + 1] = '\0';
-	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0, &user),
-			 -ENAMETOOLONG);
+	assert_int_equal(open_map(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENAMETOOLONG);
 }
 
 int main(void)
@@ -426,8 +507,9 @@ int main(void)
 		cmocka_unit_test(test_overlaps_match_line_by_line_result),
 		cmocka_unit_test(test_malformed_lines_are_skipped),
 		cmocka_unit_test(test_long_names_and_nul_bytes),
-		cmocka_unit_test(test_entries_beyond_limit_are_dropped),
+		cmocka_unit_test(test_large_maps_are_read_to_their_end),
 		cmocka_unit_test(test_bytes_beyond_limit_are_dropped),
+		cmocka_unit_test(test_line_that_goes_away_names_nothing),
 		cmocka_unit_test(test_survives_any_bytes),
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_symlinks_stay_in_container),

@@ -117,8 +117,8 @@ static void process_without_map_does_not_count(void **state)
 	for (uint32_t pid = 1; pid <= PROCESSES; pid++)
 		without = add_process(pid);
 	with = add_process(PROCESSES + 1);
-	perf_map_watcher_poll(watcher, without);
-	perf_map_watcher_poll(watcher, with);
+	perf_map_watcher_poll(watcher, without, true);
+	perf_map_watcher_poll(watcher, with, true);
 	perf_map_watcher_finish(watcher);
 	assert_int_equal(perf_map_watcher_id(watcher, without, false), 0);
 	assert_int_not_equal(perf_map_watcher_id(watcher, with, false), 0);
@@ -133,7 +133,7 @@ static void map_beyond_limit_is_counted_once(void **state)
 	for (uint32_t i = 0; i < PROCESSES; i++)
 		indices[i] = add_process(PROCESSES + 1 + i);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		perf_map_watcher_poll(watcher, indices[i]);
+		perf_map_watcher_poll(watcher, indices[i], true);
 	perf_map_watcher_finish(watcher);
 	for (uint32_t i = 0; i < PROCESSES; i++)
 		open += perf_map_watcher_id(watcher, indices[i], false) != 0;
@@ -152,7 +152,7 @@ static void map_of_earlier_process_is_counted(void **state)
 	add_process(1);
 	wait_until(perf_maps_dropped(watcher) != 0);
 	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	perf_map_watcher_finish(watcher);
 	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
@@ -229,7 +229,7 @@ static void map_that_appears_later_has_the_id_of_before(void **state)
 	assert_int_not_equal(id, 0);
 	assert_int_equal(take(false, &taken), 0);
 	write_text(path, "1000 10 f\n");
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	wait_for_map(index);
 	assert_int_equal(take(false, &taken), 1);
 	assert_int_equal(taken, id);
@@ -308,6 +308,12 @@ static uint32_t wait_for_file(const char *path)
 	return id;
 }
 
+/* Ends the process `pid`: its root can't be reached any more. */
+static void end_process(uint32_t pid)
+{
+	assert_int_equal(unlink(in_sandbox("proc/%u", pid)), 0);
+}
+
 static void replace_map(void)
 {
 	write_text(in_sandbox("new"), "2000 10 g\n");
@@ -335,11 +341,11 @@ static void replaced_map_is_the_newer_one(void **state)
 	id = perf_map_watcher_id(watcher, index, true);
 	for (int i = 0; i < 5; i++) {
 		replace_map();
-		perf_map_watcher_poll(watcher, index);
+		perf_map_watcher_poll(watcher, index, true);
 		assert_int_equal(wait_for_file(in_sandbox("with/root/tmp/perf-1.map")), id);
 	}
 	/* The same file is not opened again; earlier files are closed. */
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	for (uint32_t i = 1; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
 		add_process(PROCESSES + 1 + i);
 	perf_map_watcher_finish(watcher);
@@ -347,6 +353,109 @@ static void replaced_map_is_the_newer_one(void **state)
 	/* It is one map of the limit. */
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 	assert_int_equal(take(false, &id), PERF_MAP_WATCHER_OPEN_MAX);
+}
+
+/* Some runtimes write their map when they exit, and the process is gone when it is looked for. */
+static void map_that_is_written_at_exit_is_found(void **state)
+{
+	const char *path = in_sandbox("with/root/tmp/perf-1.map");
+	uint32_t index, id;
+
+	(void)state;
+	run("rm %s", path);
+	index = add_process(PROCESSES + 1);
+	wait_until(!perf_map_watcher_id(watcher, index, false));
+	write_text(path, "1000 10 f\n");
+	end_process(PROCESSES + 1);
+	perf_map_watcher_poll(watcher, index, false);
+	perf_map_watcher_retire(watcher, index);
+	assert_int_not_equal(perf_map_watcher_id(watcher, index, false), 0);
+	wait_for_map(index);
+	assert_int_equal(take(true, &id), 1);
+	assert_int_equal(take(true, &id), 0);
+}
+
+/* Its process has been replaced by another one of its number, which has a map, too. */
+static void map_at_exit_is_of_the_ended_process(void **state)
+{
+	uint32_t index, id;
+
+	(void)state;
+	write_text(in_sandbox("with/root/tmp/perf-1.map"), "1000 10 f\n");
+	run("mkdir -p %s && cp %s %s", in_sandbox("other/root/tmp"),
+	    in_sandbox("with/root/tmp/perf-1.map"), in_sandbox("other/root/tmp"));
+	index = add_process(PROCESSES + 1);
+	wait_for_map(index);
+	end_process(PROCESSES + 1);
+	assert_int_equal(symlink("../other", in_sandbox("proc/%u", PROCESSES + 1)), 0);
+	replace_map();
+	perf_map_watcher_poll(watcher, index, false);
+	id = wait_for_file(in_sandbox("with/root/tmp/perf-1.map"));
+	assert_int_equal(id, perf_map_watcher_id(watcher, index, false));
+}
+
+/* The process has left its root: the map at its exit is in the latest one. */
+static void directory_is_the_latest_one(void **state)
+{
+	const char *path = in_sandbox("other/root/tmp/perf-1.map");
+	uint32_t index, id;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("other/root/tmp"));
+	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
+	index = add_process(PROCESSES + 1);
+	wait_until(!perf_map_watcher_id(watcher, index, false));
+	end_process(PROCESSES + 1);
+	assert_int_equal(symlink("../other", in_sandbox("proc/%u", PROCESSES + 1)), 0);
+	perf_map_watcher_poll(watcher, index, true);
+	wait_until(!perf_map_watcher_id(watcher, index, false));
+	end_process(PROCESSES + 1);
+	write_text(path, "1000 10 f\n");
+	perf_map_watcher_poll(watcher, index, false);
+	wait_for_map(index);
+	assert_int_equal(wait_for_file(path), perf_map_watcher_id(watcher, index, false));
+	perf_map_watcher_retire(watcher, index);
+	assert_int_equal(take(true, &id), 1);
+}
+
+/*
+ * Directories are kept once, and a user can't take all: a process without a place for its directory
+ * has its map as long as it lives.
+ */
+static void directories_are_limited(void **state)
+{
+	const uint32_t count = PERF_MAP_WATCHER_DIRECTORIES_OF_USER;
+	unsigned int files = open_files();
+	uint32_t indices[PERF_MAP_WATCHER_DIRECTORIES_OF_USER + 1], other, id;
+
+	(void)state;
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		add_process(1 + i);
+	wait_until(!perf_map_watcher_id(watcher, PROCESSES - 1, false));
+	assert_int_equal(open_files(), files);
+	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
+	for (uint32_t i = 0; i <= count; i++) {
+		/* The first two share theirs. */
+		if (i > 1) {
+			run("mkdir -p %s", in_sandbox("d%u/root/tmp", i));
+			end_process(PROCESSES + 1 + i);
+			run("ln -s ../d%u %s", i, in_sandbox("proc/%u", PROCESSES + 1 + i));
+		}
+		indices[i] = add_process(PROCESSES + 1 + i);
+	}
+	wait_until(!perf_map_watcher_id(watcher, indices[count], false));
+	assert_int_equal(open_files(), files + count);
+	run("mkdir -p %s", in_sandbox("more/root/tmp"));
+	end_process(3 * PROCESSES - 1);
+	run("ln -s ../more %s", in_sandbox("proc/%u", 3 * PROCESSES - 1));
+	two_users = true;
+	other = add_process(3 * PROCESSES - 1);
+	wait_until(!perf_map_watcher_id(watcher, other, false));
+	assert_int_equal(open_files(), files + count + 1);
+	for (uint32_t i = 0; i <= count; i++)
+		perf_map_watcher_retire(watcher, indices[i]);
+	assert_int_equal(take(true, &id), 0);
+	assert_int_equal(open_files(), files + 1);
 }
 
 /* Waits until as many maps are open. */
@@ -387,7 +496,7 @@ static void limit_is_of_open_maps(void **state)
 	assert_int_equal(take(true, &id), PERF_MAP_WATCHER_OPEN_MAX - 2);
 	add_process(1);
 	replace_map();
-	perf_map_watcher_poll(watcher, indices[0]);
+	perf_map_watcher_poll(watcher, indices[0], true);
 	add_process(PROCESSES + 1);
 	add_process(PROCESSES + 2);
 	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
@@ -406,12 +515,12 @@ static void dropped_map_is_opened_when_there_is_room(void **state)
 	id = perf_map_watcher_id(watcher, last, true);
 	assert_int_not_equal(id, 0);
 	/* Without room, there is nothing to wait for. */
-	perf_map_watcher_poll(watcher, last);
+	perf_map_watcher_poll(watcher, last, true);
 	assert_int_equal(perf_map_watcher_id(watcher, last, false), 0);
 	perf_map_watcher_retire(watcher, indices[7]);
 	assert_int_equal(take(true, &taken), PERF_MAP_WATCHER_OPEN_MAX);
 	assert_int_equal(take(true, &taken), PERF_MAP_WATCHER_OPEN_MAX - 1);
-	perf_map_watcher_poll(watcher, last);
+	perf_map_watcher_poll(watcher, last, true);
 	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
 	assert_int_equal(perf_map_watcher_id(watcher, last, false), id);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
@@ -454,8 +563,8 @@ static void users_share_the_limit(void **state)
 	assert_int_equal(count_open(indices, half), half);
 	assert_int_equal(count_open(others, half), half);
 	/* No user takes the maps of the other then. */
-	perf_map_watcher_poll(watcher, indices[half]);
-	perf_map_watcher_poll(watcher, others[half]);
+	perf_map_watcher_poll(watcher, indices[half], true);
+	perf_map_watcher_poll(watcher, others[half], true);
 	perf_map_watcher_finish(watcher);
 	assert_int_equal(count_open(indices, half), half);
 	assert_int_equal(count_open(others, half), half);
@@ -489,10 +598,10 @@ static void map_without_a_thread_is_opened_later(void **state)
 	no_threads = true;
 	index = add_process(PROCESSES + 1);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
 	no_threads = false;
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	wait_for_map(index);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
@@ -531,7 +640,7 @@ static void rejected_file_may_be_replaced(void **state)
 	index = add_process(PROCESSES + 1);
 	wait_until(perf_maps_dropped(watcher));
 	replace_map();
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	wait_for_map(index);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 	perf_map_watcher_retire(watcher, index);
@@ -547,7 +656,7 @@ static void nothing_is_added_at_the_end(void **state)
 	perf_map_watcher_finish(watcher);
 	assert_int_equal(perf_map_watcher_add(watcher, PROCESSES + 2, 1, 0), UINT32_MAX);
 	replace_map();
-	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_poll(watcher, index, true);
 	assert_int_equal(take(false, &id), 1);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
@@ -566,7 +675,7 @@ static void hung_file_system_drops_maps(void **state)
 	sem_wait(&hangs);
 	add_process(PROCESSES + 2);
 	add_process(PROCESSES + 3);
-	perf_map_watcher_poll(watcher, open);
+	perf_map_watcher_poll(watcher, open, true);
 	limits_pass = true;
 	perf_map_watcher_finish(watcher);
 	limits_pass = false;
@@ -608,6 +717,10 @@ int main(void)
 		TEST(processes_without_map_leave_nothing),
 		TEST(clock_that_is_set_drops_no_map),
 		TEST(replaced_map_is_the_newer_one),
+		TEST(map_that_is_written_at_exit_is_found),
+		TEST(map_at_exit_is_of_the_ended_process),
+		TEST(directory_is_the_latest_one),
+		TEST(directories_are_limited),
 		TEST(limit_is_of_open_maps),
 		TEST(dropped_map_is_opened_when_there_is_room),
 		TEST(users_share_the_limit),
