@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "inspect/stack_walk.h"
 #include "lib/array.h"
+#include "runtime/perf_map.h"
+#include "session/perf_process.h"
 #include "symbolize/source_line.h"
 #include "symbolize/symbolize_options.h"
 #include "symbolize/worker_pool.h"
@@ -16,8 +19,11 @@ int stack_symbols_add(struct stack_symbols *symbols, struct stack_walk *walk, ui
 	struct stack_symbol symbol = {.address = address};
 
 	symbol.file = stack_walk_file_at(walk, address, &symbol.vaddr);
-	if (symbol.file == STACK_NO_FILE)
+	symbol.is_jit = stack_walk_is_jit(walk, address);
+	if (symbol.file == STACK_NO_FILE && !symbol.is_jit)
 		return 0;
+	if (symbol.is_jit)
+		symbol.vaddr = address;
 	if (array_reserve(&symbols->items, &symbols->capacity, symbols->count, 1,
 			  sizeof(*symbols->items)))
 		return -ENOMEM;
@@ -36,7 +42,9 @@ static int compare_files(const void *a, const void *b)
 {
 	const struct stack_symbol *x = a, *y = b;
 
-	if (x->file != y->file)
+	if (x->is_jit != y->is_jit)
+		return x->is_jit ? 1 : -1;
+	if (!x->is_jit && x->file != y->file)
 		return x->file < y->file ? -1 : 1;
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
@@ -47,9 +55,10 @@ struct job_file {
 };
 
 struct stack_symbols_run {
-	struct job_file files[STACK_FILES_MAX];
-	struct worker_job jobs[STACK_FILES_MAX];
+	struct job_file files[STACK_FILES_MAX + 1];
+	struct worker_job jobs[STACK_FILES_MAX + 1];
 	size_t count;
+	int perf_map; /* -1: none */
 };
 
 static int stack_symbols_open(void *arg, unsigned int candidate, struct error *error)
@@ -79,30 +88,72 @@ static int take_lines(void *arg, size_t job, size_t index, const struct source_l
 	return 0;
 }
 
-/* Makes a job for each file; the addresses are sorted by file. */
+/* Opens the perf map of a process. Returns an fd, or -1. */
+static int open_process_map(pid_t pid)
+{
+	struct perf_process_status status;
+	uint32_t user;
+	int directory, fd;
+
+	if (!perf_process_read((uint32_t)pid, &status))
+		return -1;
+	directory = perf_map_directory("", (uint32_t)pid, &user);
+	if (directory < 0)
+		return -1;
+	fd = perf_map_open(directory, status.ns_pid, status.start_time, user);
+	close(directory);
+	return fd < 0 ? -1 : fd;
+}
+
+static void stack_symbols_add_job(struct stack_symbols_run *run, struct stack_symbol *symbol,
+				  const struct stack_file *file, const uint64_t *addresses)
+{
+	run->files[run->count] =
+		(struct job_file){symbol, symbol->is_jit ? run->perf_map : file->fd};
+	run->jobs[run->count] = (struct worker_job){
+		.path = symbol->is_jit ? "the perf map" : file->path,
+		.build_id = symbol->is_jit ? "" : file->file.build_id,
+		.addresses = addresses,
+		.count = 1,
+		.open = stack_symbols_open,
+		.arg = &run->files[run->count],
+		.is_perf_map = symbol->is_jit,
+	};
+	run->count++;
+}
+
+/* Makes a job for each file, and for the perf map: the addresses are sorted by them. */
 static void make_jobs(struct stack_symbols *symbols, const struct stack_walk *walk,
 		      uint64_t *addresses, struct stack_symbols_run *run)
 {
 	for (size_t i = 0; i < symbols->count; i++) {
 		struct stack_symbol *symbol = &symbols->items[i];
-		const struct stack_file *file = &walk->files[symbol->file];
 
 		addresses[i] = symbol->vaddr;
-		if (i && symbol[-1].file == symbol->file) {
+		if (symbol->is_jit && run->perf_map < 0)
+			run->perf_map = open_process_map(walk->pid);
+		/* They are the last ones. */
+		if (symbol->is_jit && run->perf_map < 0)
+			return;
+		if (i && symbol[-1].is_jit == symbol->is_jit &&
+		    (symbol->is_jit || symbol[-1].file == symbol->file))
 			run->jobs[run->count - 1].count++;
-			continue;
-		}
-		run->files[run->count] = (struct job_file){symbol, file->fd};
-		run->jobs[run->count] = (struct worker_job){
-			.path = file->path,
-			.build_id = file->file.build_id,
-			.addresses = addresses + i,
-			.count = 1,
-			.open = stack_symbols_open,
-			.arg = &run->files[run->count],
-		};
-		run->count++;
+		else
+			stack_symbols_add_job(run, symbol,
+					      symbol->is_jit ? NULL : &walk->files[symbol->file],
+					      addresses + i);
 	}
+}
+
+static void remove_unnamed_memory(struct stack_symbols *symbols)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < symbols->count; i++) {
+		if (symbols->items[i].file != STACK_NO_FILE || symbols->items[i].function)
+			symbols->items[kept++] = symbols->items[i];
+	}
+	symbols->count = kept;
 }
 
 /* One address may have been added more than once. */
@@ -130,8 +181,12 @@ int stack_symbols_find(struct stack_symbols *symbols, const struct stack_walk *w
 		      stack_symbols_compare);
 		remove_duplicates(symbols);
 		qsort(symbols->items, symbols->count, sizeof(*symbols->items), compare_files);
+		run->perf_map = -1;
 		make_jobs(symbols, walk, addresses, run);
 		err = worker_pool_run(&pool, run->jobs, run->count, &symbols->strings);
+		if (run->perf_map >= 0)
+			close(run->perf_map);
+		remove_unnamed_memory(symbols);
 		qsort(symbols->items, symbols->count, sizeof(*symbols->items),
 		      stack_symbols_compare);
 	}

@@ -15,8 +15,9 @@ struct symbolize_options;
 /* An address of code. */
 struct stack_symbol {
 	uint64_t address;
-	uint32_t file; /* in walk->files */
-	uint64_t vaddr;
+	uint32_t file; /* in walk->files, or STACK_NO_FILE: in anonymous memory */
+	uint64_t vaddr; /* where there is no ELF file, the address */
+	bool is_jit; /* its name is in the perf map of the process */
 	/* The function that is not inlined, NULL: unknown; and where it begins, 0: unknown. */
 	const char *function;
 	uint64_t start; /* ELF virtual address */
@@ -31,10 +32,13 @@ struct stack_symbols {
 	struct string_table strings;
 };
 
-/* Adds an address if it is in the code of a file. Returns 0 or -ENOMEM. */
+/* Adds an address if it is in code. Returns 0 or -ENOMEM. */
 int stack_symbols_add(struct stack_symbols *symbols, struct stack_walk *walk, uint64_t address);
 
-/* Finds the names, after all addresses were added. Returns 0 or a negative errno value. */
+/*
+ * Finds the names, after all addresses were added; forgets those in anonymous memory that have
+ * none. Returns 0 or a negative errno value.
+ */
 int stack_symbols_find(struct stack_symbols *symbols, const struct stack_walk *walk,
 		       const struct symbolize_options *options);
 

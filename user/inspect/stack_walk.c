@@ -80,13 +80,15 @@ static void stack_file_open(struct stack_walk *walk, const struct process_mappin
 		.fd = is_vdso(mapping) ? stack_walk_copy_vdso(walk->pid, mapping)
 				       : process_maps_open(&walk->maps, mapping),
 	};
-	if (file->fd < 0)
+	if (file->fd < 0) {
 		snprintf(file->problem, sizeof(file->problem), "it can't be opened: %s",
 			 strerror(-file->fd));
-	else if (process_file_read(walk->server, mapping, file->fd, &file->file, &error))
+	} else if (process_file_read(walk->server, mapping, file->fd, &file->file, &error)) {
 		snprintf(file->problem, sizeof(file->problem), "%.90s", error.text);
-	else
+		file->is_no_elf = true;
+	} else {
 		stack_file_compile(walk->server, file);
+	}
 }
 
 /* Returns the number of the file of a mapping, which is opened on first use. */
@@ -135,6 +137,14 @@ uint32_t stack_walk_file_at(struct stack_walk *walk, uint64_t address, uint64_t 
 		return STACK_NO_FILE;
 	*vaddr = address - walk->mappings[index].bias;
 	return walk->mapping_files[index];
+}
+
+bool stack_walk_is_jit(struct stack_walk *walk, uint64_t address)
+{
+	size_t index = stack_walk_find_mapping(walk, address);
+
+	return index != walk->maps.count && (walk->mapping_files[index] == STACK_NO_FILE ||
+					     walk->files[walk->mapping_files[index]].is_no_elf);
 }
 
 /* Walking */

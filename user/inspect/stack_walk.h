@@ -31,6 +31,7 @@ struct stack_file {
 	uint64_t device, inode;
 	int fd;
 	struct process_file file; /* its bias */
+	bool is_no_elf; /* its code is named by its addresses */
 	struct stackbeat_unwind_table *table; /* NULL: none */
 	struct stackbeat_unwind_view view;
 	char problem[96]; /* why there is no table; "": there is one */
@@ -93,5 +94,11 @@ bool stack_walk_word(const struct stack_walk *walk, uint64_t address, uint64_t *
  * address; STACK_NO_FILE: none.
  */
 uint32_t stack_walk_file_at(struct stack_walk *walk, uint64_t address, uint64_t *vaddr);
+
+/*
+ * Returns whether an address is in code that may have been generated: in an executable mapping of
+ * anonymous memory, or of a file that is no ELF file.
+ */
+bool stack_walk_is_jit(struct stack_walk *walk, uint64_t address);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <inttypes.h>
 
 #include "inspect/stack_walk.h"
 #include "sandbox.h"
@@ -181,11 +182,55 @@ static void there_may_be_no_addresses(void **state)
 	stack_symbols_clear(&symbols);
 }
 
+/* Generated code is named by the perf map of the process, in anonymous memory and in other files.
+ */
+static void perf_map_names_generated_code(void **state)
+{
+	enum { ANONYMOUS, OTHER, UNNAMED };
+	const struct symbolize_options options = {.sandbox = worker_server(),
+						  .problem = count_problem};
+	struct stack_symbols symbols = {.items = NULL};
+	struct fake_walk fake;
+	char path[64], map[128];
+
+	(void)state;
+	build_files();
+	open_walk(&fake);
+	fake.walk.pid = getpid();
+	fake.mapping_files[ANONYMOUS] = fake.mapping_files[UNNAMED] = STACK_NO_FILE;
+	fake.mapping_files[OTHER] = 2;
+	fake.files[2].is_no_elf = true;
+	add_addresses(&symbols, &fake.walk);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	snprintf(map, sizeof(map), "%" PRIx64 " 10 here\n%" PRIx64 " 10 there\n",
+		 start_of(ANONYMOUS), start_of(OTHER) + 16);
+	write_text(path, map);
+	problems = 0;
+	assert_int_equal(stack_symbols_find(&symbols, &fake.walk, &options), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(problems, 0);
+	assert_string_equal(stack_symbols_at(&symbols, start_of(ANONYMOUS) + 5)->function, "here");
+	assert_null(stack_symbols_at(&symbols, start_of(ANONYMOUS) + 20));
+	assert_null(stack_symbols_at(&symbols, start_of(OTHER) + 5)->function);
+	assert_string_equal(stack_symbols_at(&symbols, start_of(OTHER) + 20)->function, "there");
+	assert_null(stack_symbols_at(&symbols, start_of(UNNAMED) + 5));
+	stack_symbols_clear(&symbols);
+	/* Without a map, nothing has a name there. */
+	add_addresses(&symbols, &fake.walk);
+	assert_int_equal(stack_symbols_find(&symbols, &fake.walk, &options), 0);
+	assert_null(stack_symbols_at(&symbols, start_of(ANONYMOUS) + 5));
+	assert_null(stack_symbols_at(&symbols, start_of(OTHER) + 20)->function);
+	stack_symbols_clear(&symbols);
+	for (size_t i = 0; i < FILES; i++)
+		close(fake.files[i].fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_may_be_mapped_twice),
 		cmocka_unit_test(there_may_be_no_addresses),
+		cmocka_unit_test(perf_map_names_generated_code),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
