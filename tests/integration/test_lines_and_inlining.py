@@ -106,7 +106,7 @@ JIT_FUNCTIONS = ("int jit.Hot.spin(int, a<b>)", "Lcom/example/Other;::get")
 
 
 def check_jit_functions(memory, when):
-    profile, _, _ = record("-F", 499, command=workload("jitmap", memory, when, 400))
+    profile, _, _ = record("-F", 499, command=workload("jitmap", memory, when, 200))
     leaves = Counter()
     for sample in samples_of(profile, "jitmap"):
         user = user_part(sample)
@@ -122,10 +122,16 @@ def perf_map_of_the_exit_names_the_whole_run():
     check_jit_functions("anon", "exit")
 
 
+@test
+def perf_map_names_code_in_memory_files():
+    check_jit_functions("memfd", "start")
+
+
 @long_test
 def perf_maps_of_any_time_are_read():
     check_jit_functions("anon", "start")
     check_jit_functions("anon", "again")
+    check_jit_functions("deleted", "start")
 
 
 @test

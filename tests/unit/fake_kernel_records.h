@@ -120,6 +120,20 @@ static inline uint64_t fake_file(struct mapped_files *table, struct fake_files *
 	return any.file.file;
 }
 
+/* Announces a file of which the kernel has found that it is no ELF file, and returns its id. */
+static inline uint64_t fake_other_file(struct mapped_files *table, struct fake_files *files,
+				       const char *path)
+{
+	union any_file any;
+
+	fake_file_record(files, path, &any);
+	any.file.record.flags &= (uint16_t)~STACKBEAT_FILE_HEADERS_NOT_READ;
+	any.file.build_id_size = 0;
+	if (mapped_files_add(table, &any.file))
+		abort();
+	return any.file.file;
+}
+
 static inline void fake_space(struct address_spaces *spaces, uint64_t id, uint32_t pid,
 			      uint32_t generation, const char *comm)
 {

@@ -350,7 +350,8 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 	}
 	if (!file)
 		return 0;
-	mapping->segment = SEGMENT_FILES + 2 * file->index + is_offset;
+	mapping->segment = SEGMENT_FILES + SEGMENTS_OF_FILE * file->index +
+			   (is_offset ? SEGMENT_OFFSETS : SEGMENT_VADDRS);
 	mapping->bias =
 		(flags & STACKBEAT_MAPPING_VADDR ? record->vaddr : record->offset) - record->start;
 	return 0;
@@ -524,8 +525,8 @@ struct mapped_file *segment_file(const struct mapped_files *files, uint32_t segm
 {
 	if (segment < SEGMENT_FILES)
 		return NULL;
-	*is_offset = (segment - SEGMENT_FILES) % 2;
-	return mapped_files_at(files, (segment - SEGMENT_FILES) / 2);
+	*is_offset = (segment - SEGMENT_FILES) % SEGMENTS_OF_FILE != SEGMENT_VADDRS;
+	return mapped_files_at(files, (segment - SEGMENT_FILES) / SEGMENTS_OF_FILE);
 }
 
 /* Processes that have ended */
@@ -656,7 +657,7 @@ static void check_spaces(struct address_spaces *spaces, uint64_t now)
 static void mark_file(uint32_t segment, void *arg)
 {
 	if (segment >= SEGMENT_FILES)
-		mapped_files_mark(arg, (segment - SEGMENT_FILES) / 2);
+		mapped_files_mark(arg, (segment - SEGMENT_FILES) / SEGMENTS_OF_FILE);
 }
 
 void mapping_view_mark(const struct mapping_view *view, struct mapped_files *files)
@@ -752,6 +753,13 @@ uint32_t address_space_perf_map(const struct address_space *space)
 	return space->perf_map == UINT32_MAX ? 0
 					     : perf_map_watcher_id(space->table->perf_maps,
 								   space->perf_map, !space->ended);
+}
+
+bool address_space_address_of(const struct address_space *space, uint32_t segment, uint64_t offset,
+			      uint64_t *address)
+{
+	return space->history && mapping_history_address_of(space->history, segment, offset,
+							    ADDRESS_MAPPINGS_MAX, address);
 }
 
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,

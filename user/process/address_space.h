@@ -24,8 +24,8 @@ struct address_spaces;
 
 /*
  * The kind of memory that a user frame is in. The meaning of an offset depends on its segment.
- * Segments of files follow: SEGMENT_FILES + 2 * index of the mapped file, where the offset is an
- * ELF virtual address; that plus 1, where it is an offset in the file.
+ * Segments of files follow: SEGMENT_FILES + SEGMENTS_OF_FILE * index of the mapped file + enum
+ * segment_kind.
  */
 enum segment {
 	SEGMENT_NONE, /* in no known mapping; the offset is the address */
@@ -38,10 +38,30 @@ enum segment {
 	SEGMENT_FILES = 8,
 };
 
+/* What the offset in a segment of a file is. */
+enum segment_kind {
+	SEGMENT_VADDRS, /* an ELF virtual address */
+	SEGMENT_OFFSETS, /* an offset in the file, whose headers are not known */
+	/* The address, in a profile: the file is no ELF file, and its process has a perf map. */
+	SEGMENT_ADDRESSES,
+	SEGMENTS_OF_FILE = 4,
+};
+
+static inline bool segment_is_of_kind(uint32_t segment, enum segment_kind kind)
+{
+	return segment >= SEGMENT_FILES && (segment - SEGMENT_FILES) % SEGMENTS_OF_FILE == kind;
+}
+
+/* Returns whether the names of the code in a segment are in the process's perf map, by address. */
+static inline bool segment_is_jit(uint32_t segment)
+{
+	return segment == SEGMENT_ANON || segment_is_of_kind(segment, SEGMENT_ADDRESSES);
+}
+
 /*
  * The `source` of a profile's mapping that stands for a segment, as long as it is not described
- * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, for SEGMENT_ANON;
- * 0: none.
+ * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, if
+ * segment_is_jit(); 0: none.
  */
 static inline uint64_t segment_source(uint32_t segment, uint32_t perf_map)
 {
@@ -198,8 +218,9 @@ int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen,
 				   bool check_alive);
 
 /*
- * A sampled frame is in anonymous memory, so the process probably has JIT code: its perf map, if
- * there is one, is kept open from now on (see runtime/perf_map_watcher.h).
+ * A sampled frame is in anonymous memory, or in a file that may be no ELF file, so the process
+ * probably has JIT code: its perf map, if there is one, is kept open from now on (see
+ * runtime/perf_map_watcher.h).
  */
 void address_space_has_jit_code(struct address_space *space);
 
@@ -211,6 +232,14 @@ void address_spaces_finish(struct address_spaces *spaces);
  * perf_map_watcher_id(); 0: none.
  */
 uint32_t address_space_perf_map(const struct address_space *space);
+
+/*
+ * Sets *address to an address of an offset in a segment of SEGMENT_OFFSETS: where a mapping has it
+ * now. Returns false if none of the first ADDRESS_MAPPINGS_MAX mappings has it.
+ */
+#define ADDRESS_MAPPINGS_MAX 1024u
+bool address_space_address_of(const struct address_space *space, uint32_t segment, uint64_t offset,
+			      uint64_t *address);
 
 /* As perf_map_watcher_take(). */
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
@@ -236,7 +265,7 @@ const char *address_space_cgroup_path(const struct address_space *space);
 
 /*
  * Returns the file of a segment, or NULL. Sets *is_offset to whether offsets in the segment are
- * offsets in the file, rather than ELF virtual addresses.
+ * no ELF virtual addresses.
  */
 struct mapped_file *segment_file(const struct mapped_files *files, uint32_t segment,
 				 bool *is_offset);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "process/file_opener.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -166,6 +167,15 @@ static void stamp_file(struct file_stamp *stamp, int fd)
 	stamp->is_settled = file_key_is_settled(stamp->changed_s, stamp->changed_ns);
 }
 
+/* A file that can't be read may be one. */
+static bool begins_as_elf(int fd)
+{
+	char magic[SELFMAG];
+	ssize_t size = pread(fd, magic, sizeof(magic), 0);
+
+	return size < 0 || (size == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG));
+}
+
 static int run_open(const struct file_opener *opener, struct file_job *job)
 {
 	int fd = job->id ? open_id(opener, job->id) : -ENOENT;
@@ -177,6 +187,7 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 		return error_errno(&job->problem, job->id ? -fd : ENOENT, "can't be opened");
 	file_owner_read(&job->owner, job->fd);
 	stamp_file(&job->stamp, job->fd);
+	job->is_no_elf = !begins_as_elf(job->fd);
 	return 0;
 }
 

@@ -70,6 +70,7 @@ struct file_job {
 	int fd;
 	struct file_owner owner;
 	struct file_stamp stamp; /* of a file that was opened */
+	bool is_no_elf; /* a file that was opened does not begin as an ELF file */
 	int err;
 	struct error problem; /* if `err` */
 };

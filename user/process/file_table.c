@@ -15,7 +15,7 @@
 #endif
 
 /* More would not fit into the segments of address_space.h. */
-#define FILES_MAX (1u << 30)
+#define FILES_MAX (1u << 29)
 
 void file_entry_close(struct mapped_files *files, struct file_entry *entry)
 {

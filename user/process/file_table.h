@@ -65,6 +65,7 @@ struct file_entry {
 	bool pinned : 1; /* for its unwind table */
 	bool opening_for_table : 1; /* the opener has a job of it */
 	bool is_lasting : 1; /* the file of `id`: STACKBEAT_FILE_LASTING */
+	bool is_no_elf : 1; /* the opened file does not begin as an ELF file */
 };
 
 struct mapped_files {

@@ -206,6 +206,14 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 	file_entry(file)->holds--;
 }
 
+bool mapped_file_may_be_elf(const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	return !entry->is_no_elf &&
+	       (!entry->announced || entry->headers_not_read || entry->has_kernel_id);
+}
+
 bool mapped_file_is_held(const struct mapped_file *file)
 {
 	return ((const struct file_entry *)file)->holds;

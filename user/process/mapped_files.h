@@ -68,6 +68,13 @@ struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id);
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
 					     uint64_t start, uint64_t end);
 
+/*
+ * Returns whether a file may be an ELF file: false if it was opened and does not begin as one, or
+ * if the kernel has read its headers, and has found no build ID. Code in no load segment of such a
+ * file is no code of an ELF file.
+ */
+bool mapped_file_may_be_elf(const struct mapped_file *file);
+
 /* Returns the file with an index, which must belong to one of these files. */
 struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index);
 

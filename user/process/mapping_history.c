@@ -994,6 +994,22 @@ ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t gen
 	return (ssize_t)count;
 }
 
+bool mapping_history_address_of(const struct mapping_history *history, uint32_t segment,
+				uint64_t offset, size_t max, uint64_t *address)
+{
+	const struct map *map = &history->map;
+
+	for (size_t i = 0; i < map->count && i < max; i++) {
+		const struct mapping *mapping = &map_at(map, i)->mapping;
+
+		*address = offset - mapping->bias;
+		if (mapping->segment == segment && *address >= mapping->start &&
+		    *address < mapping->end)
+			return true;
+	}
+	return false;
+}
+
 bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation >= history->base && !history->in_gap &&

@@ -121,6 +121,13 @@ ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t gen
 			     struct mapping **mappings);
 
 /*
+ * Sets *address to the address of an offset in a segment, by the first of the `max` lowest mappings
+ * at the history's generation that has it. Returns whether one has.
+ */
+bool mapping_history_address_of(const struct mapping_history *history, uint32_t segment,
+				uint64_t offset, size_t max, uint64_t *address);
+
+/*
  * Returns whether an address that mapping_history_find() does not find at this generation is
  * certain to be in no executable mapping, rather than in none that is known.
  */

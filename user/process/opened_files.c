@@ -229,6 +229,7 @@ static void finish_open(struct mapped_files *files, struct file_entry *entry, st
 	}
 	entry->owner = job->owner.uid;
 	entry->is_untrusted = !job->owner.is_trusted;
+	entry->is_no_elf = job->is_no_elf;
 	file_entry_clear_problem(entry);
 	file_entry_keep(files, entry, job->fd);
 	job->fd = -1;

@@ -397,7 +397,10 @@ static int stack_table_hold_files(struct stack_table *table, const struct stack 
 			stack_table_release_files(table, stack, i);
 			return -ENOMEM;
 		}
-		if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
+		if ((segments[i] == SEGMENT_ANON ||
+		     (file && !*file->build_id &&
+		      segment_is_of_kind(segments[i], SEGMENT_OFFSETS))) &&
+		    mapped_files_have_symbols(files))
 			address_space_has_jit_code(stack->space);
 	}
 	return 0;

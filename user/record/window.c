@@ -171,13 +171,13 @@ static uint32_t mapping_of(struct window *window, const struct stack *stack, uin
 
 	if (segment == SEGMENT_NONE)
 		return 0;
-	if (segment == SEGMENT_ANON)
+	if (segment_is_jit(segment))
 		perf_map = address_space_perf_map(stack->space);
 	else if (entry && entry->mapping && entry->segment == segment)
 		return entry->mapping;
 	mapping.source = segment_source(segment, perf_map);
 	number = window_add_mapping(window, &mapping);
-	if (entry && segment != SEGMENT_ANON)
+	if (entry && !segment_is_jit(segment))
 		*entry = (struct mapping_entry){segment, number};
 	return number;
 }
@@ -198,6 +198,24 @@ static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t ad
 	return entry->location;
 }
 
+/*
+ * Moves a frame in a file that is no ELF file to its address, if the process has a perf map: the
+ * code was generated.
+ */
+static void window_find_jit(const struct window *window, const struct stack *stack,
+			    uint32_t *segment, uint64_t *address)
+{
+	const struct mapped_file *file;
+	bool is_offset;
+
+	if (!segment_is_of_kind(*segment, SEGMENT_OFFSETS) || !window->files)
+		return;
+	file = segment_file(window->files, *segment, &is_offset);
+	if (!mapped_file_may_be_elf(file) && address_space_perf_map(stack->space) &&
+	    address_space_address_of(stack->space, *segment, *address, address))
+		*segment += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
+}
+
 /* Adds the frames before `end`. */
 static void window_add_locations(struct window *window, const struct stack *stack, size_t end,
 				 uint32_t *locations)
@@ -205,12 +223,16 @@ static void window_add_locations(struct window *window, const struct stack *stac
 	uint32_t segment = SEGMENT_NONE, mapping = 0;
 
 	for (size_t i = 0; i < end; i++) {
+		uint32_t own = segment_of(stack, i);
+		uint64_t address = stack->frames[i];
+
+		window_find_jit(window, stack, &own, &address);
 		/* Callers are often in the same file. */
-		if (segment_of(stack, i) != segment) {
-			segment = segment_of(stack, i);
+		if (own != segment) {
+			segment = own;
 			mapping = mapping_of(window, stack, segment);
 		}
-		locations[i] = location_of(window, mapping, stack->frames[i]);
+		locations[i] = location_of(window, mapping, address);
 	}
 }
 

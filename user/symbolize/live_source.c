@@ -170,6 +170,8 @@ static int describe_mapping(const struct live_source *live, struct headers_time 
 	file = segment_file(live->files, segment, &is_offset);
 	if (!file) {
 		mapping.file = profile_string(profile, segment_name(segment));
+	} else if (segment_is_jit(segment)) {
+		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);
 	} else {
 		if (is_offset)
 			err = live_read_headers(live, time, file, segments);
@@ -280,9 +282,11 @@ static int open_perf_map(const struct live_source *live, const struct symbol_map
 
 static enum symbol_kind live_mapping_kind(void *arg, const struct symbol_mapping *mapping)
 {
-	if (source_segment(mapping->source) >= SEGMENT_FILES)
-		return SYMBOLS_FILE;
-	return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
+	const uint32_t segment = source_segment(mapping->source);
+
+	if (segment_is_jit(segment))
+		return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
+	return segment >= SEGMENT_FILES ? SYMBOLS_FILE : SYMBOLS_NONE;
 }
 
 static int live_open_mapping(void *arg, const struct symbol_mapping *mapping,
@@ -292,7 +296,7 @@ static int live_open_mapping(void *arg, const struct symbol_mapping *mapping,
 	uint32_t segment = source_segment(mapping->source);
 	bool is_offset;
 
-	if (segment < SEGMENT_FILES)
+	if (segment_is_jit(segment))
 		return candidate ? -ENOENT : open_perf_map(live, mapping);
 	return mapped_file_open_candidate(
 		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
@@ -306,7 +310,7 @@ static uint32_t live_mapping_owner(void *arg, const struct symbol_mapping *mappi
 	bool is_offset;
 	struct statx st;
 
-	if (segment >= SEGMENT_FILES)
+	if (!segment_is_jit(segment))
 		return mapped_file_owner(segment_file(live->files, segment, &is_offset));
 	if (statx(find_perf_map(live, mapping), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID,
 		  &st) ||

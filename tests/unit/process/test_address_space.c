@@ -804,6 +804,64 @@ static void unknown_processes_have_no_perf_map(void **state)
 	assert_int_equal(take_maps(), 0);
 }
 
+/* Generated code may be in a file, which is mapped more than once. */
+static void offset_in_a_file_has_an_address(void **state)
+{
+	struct address_space *space;
+	uint64_t id, address, offset;
+	uint32_t place;
+
+	(void)state;
+	write_text(in_sandbox("code"), "x");
+	id = fake_other_file(mapped, &files, in_sandbox("code"));
+	fake_space(spaces, 1, 10, 1, "a");
+	fake_mapping(spaces, 1, 1, STACKBEAT_MAPPING_VADDR, 0x10000, 0x20000, id, 0x5000);
+	fake_mapping(spaces, 1, 1, 0, 0x30000, 0x31000, id, 0x5000);
+	fake_mapping(spaces, 1, 1, 0, 0x50000, 0x51000, id, 0x6000);
+	advance(1, 1);
+	space = address_spaces_get(spaces, 1, 0);
+	place = address_space_segment_at(space, 1, 0x50010, &offset);
+	assert_int_equal(offset, 0x6010);
+	assert_true(segment_is_of_kind(place, SEGMENT_OFFSETS));
+	assert_false(segment_is_jit(place));
+	assert_true(address_space_address_of(space, place, offset, &address));
+	assert_int_equal(address, 0x50010);
+	assert_true(address_space_address_of(space, place, 0x5000, &address));
+	assert_int_equal(address, 0x30000);
+	assert_false(address_space_address_of(space, place, 0x4fff, &address));
+	assert_false(address_space_address_of(space, place, 0x7000, &address));
+	assert_false(address_space_address_of(space, place + SEGMENTS_OF_FILE, offset, &address));
+	assert_false(address_space_address_of(address_spaces_get(spaces, 0, 7), place, offset,
+					      &address));
+	assert_true(segment_is_jit(SEGMENT_ANON));
+	assert_true(segment_is_jit(place - SEGMENT_OFFSETS + SEGMENT_ADDRESSES));
+	assert_false(segment_is_jit(segment(1, 1, 0x10010)));
+	assert_false(segment_is_jit(SEGMENT_VDSO));
+}
+
+/* The cost of a process with very many mappings is bounded. */
+static void address_of_an_offset_is_searched_in_some_mappings(void **state)
+{
+	struct address_space *space;
+	uint64_t id, address;
+	uint32_t place;
+
+	(void)state;
+	write_text(in_sandbox("code"), "x");
+	id = fake_other_file(mapped, &files, in_sandbox("code"));
+	fake_space(spaces, 1, 10, 1, "a");
+	for (uint64_t i = 0; i <= ADDRESS_MAPPINGS_MAX; i++)
+		fake_mapping(spaces, 1, 1, 0, 0x10000 + 0x2000 * i, 0x11000 + 0x2000 * i, id,
+			     0x1000 * i);
+	advance(1, 1);
+	space = address_spaces_get(spaces, 1, 0);
+	place = segment(1, 1, 0x10000);
+	assert_true(address_space_address_of(space, place, 0x1000 * (ADDRESS_MAPPINGS_MAX - 1),
+					     &address));
+	assert_false(
+		address_space_address_of(space, place, 0x1000 * ADDRESS_MAPPINGS_MAX, &address));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -814,6 +872,8 @@ int main(void)
 		TEST(address_spaces_stay_in_place_as_the_table_grows),
 		TEST(id_0_of_many_processes_is_found_quickly),
 		TEST(mappings_resolve_to_segments),
+		TEST(offset_in_a_file_has_an_address),
+		TEST(address_of_an_offset_is_searched_in_some_mappings),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
 		TEST(process_without_a_number_is_forgotten),

@@ -2,11 +2,15 @@
 /* Windows: what is merged when a budget of memory is exceeded. */
 #include "unit.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake_kernel_records.h"
 #include "lib/error.h"
+#include "mappings/opened_files.h"
+#include "patience.h"
 #include "pprof/labels.h"
 #include "record/stack_table.h"
 #include "record/window.h"
@@ -367,6 +371,77 @@ static void files_are_held_until_the_window_is_cleared(void **state)
 	assert_int_equal(window_init(&fixture->window, NULL), 0);
 }
 
+/* Returns the mapping of the location at an address. */
+static uint64_t source_at(const struct profile *profile, uint64_t address)
+{
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+
+		if (location->address == address)
+			return profile->mappings.items[location->mapping].source;
+	}
+	fail_msg("no location at %#" PRIx64, address);
+	return 0;
+}
+
+/* Generated code in a file has its address, by which the perf map of its process names it. */
+static void code_in_no_elf_file_has_its_address(void **state)
+{
+	static const char *const paths[] = {"/etc/passwd", "/bin/sh", "/etc/group"};
+	struct fixture *fixture = *state;
+	const uint64_t process = PROCESSES + 1;
+	struct mapped_file *file[3];
+	struct address_space *space;
+	struct stackbeat_sample *sample;
+	const struct profile *profile;
+	uint32_t perf_map;
+
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, fixture->mapped), 0);
+	fake_space(fixture->spaces, process, (uint32_t)getpid(), 1, "jit");
+	for (uint64_t i = 0; i < 3; i++) {
+		/* Of the last one, the kernel knows that it is none. */
+		const uint64_t id =
+			i < 2 ? fake_file(fixture->mapped, &fixture->files, paths[i])
+			      : fake_other_file(fixture->mapped, &fixture->files, paths[i]);
+
+		file[i] = mapped_files_get(fixture->mapped, id);
+		fake_mapping(fixture->spaces, process, 1, 0, 0x100000 * (i + 1),
+			     0x100000 * (i + 1) + 0x1000, id, 0x5000 * (i + 1));
+	}
+	space = address_spaces_get(fixture->spaces, process, 0);
+	assert_int_equal(address_space_advance(space, 1), 0);
+	sample = sample_begin(&fixture->any, (uint32_t)getpid(), "jit");
+	sample->address_space = process;
+	sample->generation = 1;
+	for (uint64_t i = 0; i < 3; i++)
+		sample_user(sample, 0x100100 + 0x100000 * i);
+	assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+	assert_true(mapped_file_may_be_elf(file[0]));
+	wait_until((mapped_files_collect(fixture->mapped), !mapped_file_may_be_elf(file[0])));
+	assert_true(mapped_file_may_be_elf(file[1]));
+	assert_false(mapped_file_may_be_elf(file[2]));
+	perf_map = address_space_perf_map(space);
+	assert_int_not_equal(perf_map, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	profile = fixture->window.profile;
+	assert_true(source_at(profile, 0x100100) ==
+		    segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[0]->index +
+					   SEGMENT_ADDRESSES,
+				   perf_map));
+	assert_true(
+		source_at(profile, 0xa0ff) ==
+		segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[1]->index + SEGMENT_OFFSETS,
+			       0));
+	assert_true(source_at(profile, 0x3000ff) ==
+		    segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[2]->index +
+					   SEGMENT_ADDRESSES,
+				   perf_map));
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+}
+
 /* The leaf has no caller that was found. */
 static void callers_are_counted_by_how_they_were_found(void **state)
 {
@@ -609,6 +684,7 @@ int main(void)
 		TEST(stack_without_frames_stays_empty),
 		TEST(files_are_held_until_the_window_is_cleared),
 		TEST(callers_are_counted_by_how_they_were_found),
+		TEST(code_in_no_elf_file_has_its_address),
 		TEST(perf_maps_are_replaced),
 		TEST(reduced_samples_keep_what_the_level_allows),
 		TEST(creators_keep_their_location),

@@ -131,7 +131,7 @@ static uint32_t location_at(const struct address_space *space, uint64_t address)
 {
 	uint64_t offset;
 	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
-	uint32_t perf_map = segment == SEGMENT_ANON ? address_space_perf_map(space) : 0;
+	uint32_t perf_map = segment_is_jit(segment) ? address_space_perf_map(space) : 0;
 	bool is_offset;
 	struct mapped_file *file = segment_file(mapped, segment, &is_offset);
 
@@ -922,6 +922,37 @@ static void perf_map_names_jit_code(void **state)
 	assert_int_equal(at(without)->line_count, 0);
 }
 
+/* As code in anonymous memory, but its file is shown. */
+static void perf_map_names_code_in_files_that_are_not_elf(void **state)
+{
+	uint32_t known, unknown, other, segment;
+	struct address_space *space;
+	uint64_t id;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc/1/root/tmp"));
+	write_text(in_sandbox("proc/1/root/tmp/perf-1.map"), "10010 8 f\n");
+	write_text(in_sandbox("code"), "no ELF file");
+	id = fake_other_file(mapped, &files, in_sandbox("code"));
+	fake_space(spaces, 1, 1, 1, "jit");
+	space = address_spaces_get(spaces, 1, 0);
+	address_space_has_jit_code(space);
+	address_spaces_finish(spaces);
+	segment = SEGMENT_FILES + SEGMENTS_OF_FILE * mapped_files_get(mapped, id)->index +
+		  SEGMENT_ADDRESSES;
+	known = location_in(segment, address_space_perf_map(space), 0x10012);
+	unknown = location_in(segment, address_space_perf_map(space), 0x10018);
+	/* Its process may still have had a map when the stack was taken. */
+	other = location_in(segment, address_space_perf_map(space) + 1, 0x10012);
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(known), "f");
+	assert_string_equal(path_of(known), in_sandbox("code"));
+	assert_int_equal(at(known)->address, 0x10012);
+	assert_int_equal(at(unknown)->line_count, 0);
+	assert_int_equal(at(other)->line_count, 0);
+}
+
 static void kernel_without_kallsyms_is_unresolved(void **state)
 {
 	struct kallsyms *saved = kallsyms;
@@ -959,6 +990,7 @@ int main(void)
 		TEST(vmlinux_gives_inlined_functions),
 		TEST(known_addresses_of_the_kernel_need_no_file),
 		TEST(perf_map_names_jit_code),
+		TEST(perf_map_names_code_in_files_that_are_not_elf),
 		TEST(stop_keeps_symbols),
 		TEST(problems_come_in_order_of_paths),
 	};
