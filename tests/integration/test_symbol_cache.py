@@ -3,26 +3,8 @@
 
 import re
 
-from harness import check, check_equal, exact_test, load, Recording, run, samples_of, temporary_directory, test
-from test_table_cache import await_lines, settle
-
-FUNCTIONS = 2000
-BUILD_ID = "0x0123456789abcdef0123456789abcdef01234567"
-
-
-def program(name):
-    """A program with a large symbol table, which runs for ever in NAME_hot(). Names of the same length make files of the
-    same size, all with the same build ID."""
-    directory = temporary_directory()
-    source = directory / "source.c"
-    others = "".join(f"void {name}_{number:04}(void) {{ count += {number}; }}\n" for number in range(FUNCTIONS))
-    # It sleeps for most of the time: unwind tables are compiled at a low priority.
-    source.write_text(f"#include <unistd.h>\nvolatile unsigned long count;\n{others}"
-                      f"__attribute__((noinline)) void {name}_hot(void) {{ for (int i = 0; i < 1000; i++) count++; }}\n"
-                      f"int main(void) {{ for (;;) {{ for (int i = 0; i < 300; i++) {name}_hot(); usleep(5000); }} }}\n")
-    path = directory / "program"
-    run("gcc", "-O1", f"-Wl,--build-id={BUILD_ID}", "-o", path, source)
-    return path
+from harness import check, check_equal, exact_test, load, Recording, samples_of, temporary_directory, test, WORKLOADS
+from test_table_cache import await_lines, program, settle
 
 
 def record(path, *arguments):
@@ -60,7 +42,7 @@ def check_names(actual, expected):
 def second_recording_reads_few_symbols():
     load()
     directory = temporary_directory() / "cache"
-    path = program("alpha")
+    path = program("program", WORKLOADS / "many_alpha")
     settle(path)
     _, names, without_s = record(path, "--no-cache")
     _, first, first_s = record(path, "--cache", directory)
@@ -94,7 +76,7 @@ def forger_decides_its_own_names_only():
     """Two files with the same name, size and build ID, then one in the place of the other."""
     load()
     cache = ("--cache", temporary_directory() / "cache")
-    victim, forger = program("alpha"), program("bravo")
+    victim, forger = program("program", WORKLOADS / "many_alpha"), program("program", WORKLOADS / "many_bravo")
     check_equal(forger.stat().st_size, victim.stat().st_size, "sizes")
     settle(victim, forger)
     for path, name, other in ((forger, "bravo", "alpha"), (victim, "alpha", "bravo"), (victim, "alpha", "bravo")):
