@@ -98,24 +98,76 @@ def rows(*arguments):
     return {line.split(None, 5)[5]: (line.split()[0], line.split()[3]) for line in table}
 
 
+def refused(message, *arguments):
+    result = subprocess.run([STACKBEAT, "report", *arguments], capture_output=True, check=False)
+    check(result.returncode == 1 and message in result.stderr and not result.stdout, result)
+
+
 def samples_are_chosen_as_in_pprof():
     check(rows("--focus", "inner") == {"inner": ("20ms", "20ms"), "main": ("0", "20ms")}, rows("--focus", "inner"))
     check(rows("--ignore", "inn|none") == {LONG: ("40ms", "40ms"), "main": ("0", "40ms")}, rows("--ignore", "inn|none"))
     # The time of hidden frames is their caller's; a sample that has lost all frames is left out.
     check(rows("--hide", "std::") == {"main": ("40ms", "60ms"), "inner": ("20ms", "20ms")}, rows("--hide", "std::"))
     check(rows("--show", "^inner$") == {"inner": ("20ms", "20ms")}, rows("--show", "^inner$"))
-    check(rows("--focus", "main", "--ignore", "main") == {}, rows("--focus", "main", "--ignore", "main"))
+    refused(b"no sample is left by --focus, --ignore, --hide and --show", "--focus", "main", "--ignore", "main")
+    refused(b"--focus: no frame matches 'other'", "--focus", "other")
+    result = subprocess.run([STACKBEAT, "report", "--ignore", "other"], check=True, capture_output=True)
+    check(result.stderr == b"stackbeat report: --ignore: no frame matches 'other'\n" and LONG.encode() in result.stdout, result)
     check(in_pipe(["report", "--folded", "--focus", "inner"]) == "main;inner 20000000\n", "folded")
     svg = in_pipe(["flamegraph", "--hide", "std::", "-o", "-"])
     check("inner" in svg and "map" not in svg.split('id="data"')[1].split("</script>")[0], "flame graph")
+
+
+def percentages_are_of_all_samples():
+    def main_percent(*arguments):
+        return [line for line in in_pipe(["report", *arguments]).splitlines() if line.endswith("  main")][0].split()[4]
+
+    check(main_percent("--focus", "inner") == "33.33%", "not of the total")
+    check(main_percent("--focus", "inner", "--percentage", "absolute") == "33.33%", "not of the total")
+    check(main_percent("--focus", "inner", "--percentage", "relative") == "100%", "not of what is shown")
+    check(main_percent("--focus", "inner", "--relative-percentages") == "100%", "not of what is shown")
+    check(in_pipe(["report", "--tree", "--focus", "inner"]).splitlines()[2].split()[0] == "33.33%", "tree")
+    # Both sides of a difference are scaled by their totals, not by what is shown.
+    Path("more.pb.gz").write_bytes(make_profile([("app", [LONG, "main"], 4), ("app", ["inner", "main"], 8)]))
+    table = in_pipe(["report", "--diff", "stackbeat.pb.gz", "--focus", "inner", "more.pb.gz"])
+    check("+20ms 33.33%" in table, table)
+
+
+def callers_and_callees_are_tables():
+    table = in_pipe(["report", "--callees", "main"]).splitlines()
+    check(table[1] == "callees of main: flat 0 (0%), cum 60ms (100%)", table)
+    check([line.split(None, 3) for line in table[3:]] ==
+          [["40ms", "66.67%", "66.67%", LONG], ["20ms", "33.33%", "33.33%", "inner"]], table)
+    table = in_pipe(["report", "--callers", "find"]).splitlines()
+    check(table[1].startswith(f"callers of {LONG}: flat 40ms (66.67%)") and table[3:] ==
+          ["      40ms 66.67%   100%  main"], table)
+    check("(no caller)" in in_pipe(["report", "--callers", "main"]), "no root")
+    check("20ms 33.33%   100%  (itself)" in in_pipe(["report", "--callees", "inner"]), "no leaf")
+    tree = in_pipe(["report", "--tree", "--callers", "inner"]).splitlines()
+    check([line.split()[-1] for line in tree[2:5]] == ["all", "inner", "main"], tree)
+    tree = in_pipe(["report", "--tree", "--callees", "main"]).splitlines()
+    check([line.split()[0] for line in tree[2:4]] == ["100%", "100%"] and tree[3].endswith("  main"), tree)
+    # With other names of frames, they are functions, too.
+    check("(no caller)" in in_pipe(["report", "--sort", "dso", "--callers", "-"]), "files")
+    refused(b"no function 'iner'; did you mean 'inner'?", "--callers", "iner")
+    refused(b"no function 'STD::'; did you mean 'std::map<", "--tree", "--callees", "STD::")
+    refused(b"no function 'x'\n", "--callees", "x")
+
+
+def groups_have_a_table_each():
+    Path("two.pb.gz").write_bytes(make_profile([("app", ["f", "main"], 4), ("<b>", ["f", "main"], 2), ("<b>", ["g"], 3)]))
+    table = in_pipe(["report", "--group", "comm", "-n", "1", "two.pb.gz"]).splitlines()
+    check(table[2] == "comm <b>: 50ms (55.56%), 1 of 3 functions" and table[4].split()[-1] == "g", table)
+    check(table[6] == "comm app: 40ms (44.44%), 1 of 2 functions" and table[8].split()[0] == "40ms", table)
+    refused(b"--group: no sample has the label 'none'; there are: comm, pid", "--group", "none")
 
 
 def rows_are_those_of_keys():
     check(rows("--sort", "comm") == {"app": ("60ms", "60ms")}, rows("--sort", "comm"))
     check(rows("--sort", "pid,comm") == {"4711             app": ("60ms", "60ms")}, rows("--sort", "pid,comm"))
     check(rows("--sort", "symbol") == rows(), rows("--sort", "symbol"))
-    refused = subprocess.run([STACKBEAT, "report", "--sort", "pid,none"], stderr=subprocess.PIPE)
-    check((refused.returncode, refused.stderr) == (1, b"stackbeat report: --sort: no sample has the label 'none'\n"), refused)
+    refused(b"--sort: no sample has the label 'none'; there are: dso, sym, line, service, comm, pid\n", "--sort", "pid,none")
+    refused(b"--sort: no sample has the label 'cpu', which 'stackbeat record --labels' adds; ", "--sort", "cpu")
     found = rows("--sort", "comm,sym")
     check(found == {"app              " + name: value for name, value in rows().items()}, found)
     check(rows("--sort", "dso") == {"-": ("60ms", "60ms")}, rows("--sort", "dso"))
@@ -148,7 +200,8 @@ def main():
         Path("stackbeat.pb.gz").write_bytes(PROFILE)
         for test in (names_fit_the_terminal, pipes_have_whole_names, terminals_have_colors, pager_shows_the_text,
                      trees_are_ascii_without_utf8, files_are_added_up, samples_are_chosen_as_in_pprof,
-                     rows_are_those_of_keys, rows_have_a_limit, symbolize_without_symbols_changes_nothing):
+                     rows_are_those_of_keys, rows_have_a_limit, percentages_are_of_all_samples,
+                     callers_and_callees_are_tables, groups_have_a_table_each, symbolize_without_symbols_changes_nothing):
             name = test.__name__.replace("_", " ")
             try:
                 test()

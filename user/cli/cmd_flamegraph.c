@@ -76,11 +76,16 @@ static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, si
 	};
 	const char *path = arguments->view.file;
 	struct profile *profile, *base;
+	struct viewed viewed;
 	FILE *out;
-	int err = view_read(&arguments->view, &profile, &base, error);
+	int err = view_read(&arguments->view, &viewed, error);
 
 	if (err)
 		return err;
+	profile = viewed.profile;
+	base = viewed.base;
+	if (*viewed.note.text)
+		fprintf(stderr, "stackbeat flamegraph: %s\n", viewed.note.text);
 	options.base = base;
 	if (!options.title)
 		options.title = strcmp(path, "-") ? basename(path) : "stackbeat";
@@ -95,8 +100,7 @@ static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, si
 		err = -ENOMEM;
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
-	profile_free(profile);
-	profile_free(base);
+	viewed_clear(&viewed);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "cli/view_options.h"
 #include "pprof/profile.h"
+#include "report/call_tree.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
 #include "report/text_report.h"
@@ -26,6 +27,17 @@ struct report_arguments {
 	bool rows_given;
 };
 
+static int report_option_function(const struct cli_option *option, char *value, void *options,
+				  struct error *error)
+{
+	struct report_arguments *arguments = options;
+
+	(void)error;
+	arguments->report.function = value;
+	arguments->report.callers = option->constant;
+	return 0;
+}
+
 /* clang-format off */
 static const struct cli_option options[] = {
 	{0, "top", NULL, "print functions, most expensive first (default)",
@@ -36,6 +48,12 @@ static const struct cli_option options[] = {
 	 OPTION_CONSTANT(struct report_arguments, form, FORM_FOLDED)},
 	{0, "speedscope", NULL, "print a JSON document for speedscope",
 	 OPTION_CONSTANT(struct report_arguments, form, FORM_SPEEDSCOPE)},
+	{0, "callers", "FUNC",
+	 "print what calls a function; with --tree: the call tree above it",
+	 OPTION_CALL(report_option_function), .constant = true},
+	{0, "callees", "FUNC",
+	 "print what a function calls; with --tree: the call tree below it",
+	 OPTION_CALL(report_option_function), .constant = false},
 	{'n', "rows", "N",
 	 "print at most N rows; 0: all (default: 30 with --top, all with --tree)",
 	 OPTION_NUMBER(struct report_arguments, rows, 0, UINT32_MAX),
@@ -53,10 +71,11 @@ static const struct cli_option options[] = {
 	 "function",
 	 OPTION_TEXT(struct report_arguments, view.sort)},
 	GROUP_OPTION(struct report_arguments,
-		     "with --tree: divide the root by a label of the samples, such as comm or "
-		     "container"),
+		     "print a table for each value of a label of the samples, such as comm or "
+		     "container; with --tree: divide the root by it"),
 	DIFF_OPTIONS(struct report_arguments),
 	FILTER_OPTIONS(struct report_arguments),
+	PERCENTAGE_OPTIONS(struct report_arguments),
 	GO_HIDE_RUNTIME_OPTION(struct report_arguments, view.hides_go_runtime),
 	{'v', "verbose", NULL, "print all comments of FILE, not only what it lacks",
 	 OPTION_FLAG(struct report_arguments, report.verbose)},
@@ -101,6 +120,12 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 	    (arguments->rows_given || arguments->view.group || arguments->view.base))
 		return error_set(error, EINVAL,
 				 "--rows, --group and --diff are for --top and --tree");
+	if (arguments->report.function && (!is_text(arguments) || arguments->view.base))
+		return error_set(error, EINVAL,
+				 "--callers and --callees are for --top and --tree, "
+				 "without --diff");
+	if (arguments->report.function && arguments->form == FORM_TOP && arguments->view.group)
+		return error_set(error, EINVAL, "--callers and --callees with --group need --tree");
 	return 0;
 }
 
@@ -135,29 +160,54 @@ static void describe_output(struct report_options *options)
 	options->ascii = !terminal_has_utf8();
 }
 
+static int print_text(const struct report_arguments *arguments, const struct profile *profile,
+		      const struct report_options *options, struct error *error)
+{
+	if (!is_text(arguments))
+		return print_stacks(arguments, profile, error);
+	if (arguments->form == FORM_TREE)
+		return report_tree(profile, options, stdout, error);
+	if (options->function)
+		return report_calls(profile, options, stdout, error);
+	return report_top(profile, options, stdout, error);
+}
+
+static int check_group(const char *group, const struct viewed *viewed, struct error *error)
+{
+	if (!group || calltree_has_label(viewed->profile, group) ||
+	    (viewed->base && calltree_has_label(viewed->base, group)))
+		return 0;
+	return view_label_error("--group", group, false, viewed->profile, error);
+}
+
 static int print_report(const struct report_arguments *arguments, struct error *error)
 {
 	struct report_options options = arguments->report;
 	struct pager pager = {0};
-	struct profile *profile, *base;
-	int err = view_read(&arguments->view, &profile, &base, error);
+	struct viewed viewed;
+	int err = view_read(&arguments->view, &viewed, error);
 
 	if (err)
 		return err;
-	options.base = base;
+	err = check_group(arguments->view.group, &viewed, error);
+	if (err) {
+		viewed_clear(&viewed);
+		return err;
+	}
+	if (*viewed.note.text)
+		fprintf(stderr, "stackbeat report: %s\n", viewed.note.text);
+	options.base = viewed.base;
+	if (!arguments->view.relative) {
+		options.whole = viewed.total;
+		options.base_whole = viewed.base_total;
+	}
 	describe_output(&options);
 	/* A row of several keys is no name of a function, which could be shortened. */
 	if (arguments->view.sort)
 		options.columns = 0;
 	pager_start(&pager);
-	if (!is_text(arguments))
-		err = print_stacks(arguments, profile, error);
-	else if (arguments->form == FORM_TREE)
-		err = report_tree(profile, &options, stdout, error);
-	else
-		err = report_top(profile, &options, stdout, error);
-	profile_free(profile);
-	profile_free(base);
+	err = print_text(arguments, viewed.profile, &options, error);
+	viewed_clear(&viewed);
 	if (!err)
 		err = flush_output(error);
 	/* Who quits the pager has seen enough. */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/suggest.h"
 #include "lib/error.h"
+#include "lib/suggest.h"
 
 static const struct command {
 	const char *name;

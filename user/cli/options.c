@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/suggest.h"
 #include "lib/error.h"
+#include "lib/suggest.h"
 #include "pprof/labels.h"
 
 #define SECONDS_MAX (365.0 * 24 * 3600)

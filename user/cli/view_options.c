@@ -9,6 +9,8 @@
 
 #include "cli/options.h"
 #include "lib/error.h"
+#include "lib/utf8.h"
+#include "pprof/labels.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
@@ -41,6 +43,42 @@ static int split_keys(const struct view_options *options, char *words, struct pr
 	return 0;
 }
 
+/* Adds the keys of the labels of a profile to a text. */
+static void list_labels(const struct profile *profile, char *text, size_t size)
+{
+	size_t used = strlen(text);
+
+	for (size_t i = 1; i < profile->labels.count && used < size; i++) {
+		const char *key = profile_text(profile, profile->labels.items[i].key);
+		size_t before = 1;
+
+		while (before < i &&
+		       profile->labels.items[before].key != profile->labels.items[i].key)
+			before++;
+		if (before == i)
+			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+						 key);
+	}
+}
+
+int view_label_error(const char *option, const char *key, bool is_sort_key,
+		     const struct profile *profile, struct error *error)
+{
+	char list[256] = "";
+
+	if (is_sort_key)
+		strcpy(list, "dso, sym, line, service");
+	list_labels(profile, list, sizeof(list));
+	utf8_sanitize(list);
+	if (label_of_key(key) < LABEL_COUNT)
+		return error_set(error, EINVAL,
+				 "%s: no sample has the label '%s', which 'stackbeat record "
+				 "--labels' adds; there are: %s",
+				 option, key, list);
+	return error_set(error, EINVAL, "%s: no sample has the label '%s'; there are: %s", option,
+			 key, *list ? list : "none");
+}
+
 /* A key that is of no frame, and of no sample either, is a typing error. */
 static int check_keys(const struct profile_view *view, const struct profile *profile,
 		      struct error *error)
@@ -48,15 +86,14 @@ static int check_keys(const struct profile_view *view, const struct profile *pro
 	for (size_t i = 0; i < view->key_count; i++) {
 		if (!profile_view_knows_key(view->keys[i]) && profile->samples.count &&
 		    !calltree_has_label(profile, view->keys[i]))
-			return error_set(error, EINVAL, "--sort: no sample has the label '%s'",
-					 view->keys[i]);
+			return view_label_error("--sort", view->keys[i], true, profile, error);
 	}
 	return 0;
 }
 
 /* Replaces a profile by what the options show of it. Returns 0 or a negative errno value. */
 static int choose_view(const struct view_options *options, struct profile **profile,
-		       struct error *error)
+		       struct profile_view_matches *matches, struct error *error)
 {
 	regex_t regexes[VIEW_PATTERNS];
 	const regex_t *compiled[VIEW_PATTERNS] = {NULL};
@@ -83,7 +120,8 @@ static int choose_view(const struct view_options *options, struct profile **prof
 		error_errno(error, ENOMEM, "can't choose samples");
 	else
 		err = check_keys(&view, *profile, error);
-	if (!err && !profile_view_is_whole(&view) && profile_view_make(*profile, &view, &shown))
+	if (!err && !profile_view_is_whole(&view) &&
+	    profile_view_make(*profile, &view, &shown, matches))
 		err = error_errno(error, ENOMEM, "can't choose samples");
 	if (shown) {
 		profile_free(*profile);
@@ -109,6 +147,17 @@ int option_pattern(const struct cli_option *option, char *value, void *options, 
 	}
 	regerror(err, &regex, reason, sizeof(reason));
 	return error_set(error, EINVAL, "'%s' is not a regular expression: %s", value, reason);
+}
+
+int option_percentage(const struct cli_option *option, char *value, void *options,
+		      struct error *error)
+{
+	bool *relative = option_target(option, options);
+
+	*relative = !strcmp(value, "relative");
+	if (*relative || !strcmp(value, "absolute"))
+		return 0;
+	return error_set(error, EINVAL, "--percentage: '%s' is not absolute or relative", value);
 }
 
 int view_options_parse(int argc, char **argv, const struct cli_option *table, void *options,
@@ -164,9 +213,24 @@ static int merge_file(struct profile *profile, const char *file, struct error *e
 	return err ? error_errno(error, -err, "%s", file) : 0;
 }
 
-/* Reads files into *profile, which is NULL if that fails. */
+/* Returns the sum of the values of a type, NULL: the default one; 0 if there is none. */
+static int64_t sum_values(const struct profile *profile, const char *type_name)
+{
+	struct error ignored;
+	int64_t sum = 0;
+	size_t type;
+
+	if (profile_find_type(profile, type_name, &type, &ignored))
+		return 0;
+	for (size_t i = 0; i < profile->samples.count; i++)
+		sum = add_saturated(sum, magnitude(profile_values(profile, i)[type]));
+	return sum;
+}
+
+/* Reads files into *profile, which is NULL if that fails; `total` is before samples are chosen. */
 static int read_view(const struct view_options *view, const char *const *files, int count,
-		     struct profile **profile, struct error *error)
+		     const char *type, struct profile **profile, int64_t *total,
+		     struct profile_view_matches *matches, struct error *error)
 {
 	const char *file = files[0];
 	int err = 0;
@@ -183,8 +247,9 @@ static int read_view(const struct view_options *view, const char *const *files, 
 	}
 	if (view->hides_go_runtime && go_runtime_hide(*profile))
 		err = error_errno(error, ENOMEM, "%s", file);
+	*total = sum_values(*profile, type);
 	if (!err)
-		err = choose_view(view, profile, error);
+		err = choose_view(view, profile, matches, error);
 	if (!err)
 		return 0;
 	profile_free(*profile);
@@ -192,19 +257,64 @@ static int read_view(const struct view_options *view, const char *const *files, 
 	return err;
 }
 
-int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
-	      struct error *error)
+/* Describes the options that match no frame, or that have left no sample. */
+static int check_viewed(const struct view_options *view, const struct profile_view_matches *matches,
+			struct viewed *viewed, struct error *error)
 {
+	static const char *const names[VIEW_PATTERNS] = {"--focus", "--ignore", "--hide", "--show"};
+	const bool is_matched[VIEW_PATTERNS] = {matches->focus, matches->ignore, matches->hide,
+						matches->show};
+	const bool is_empty =
+		!viewed->profile->samples.count && !(viewed->base && viewed->base->samples.count);
+
+	*viewed->note.text = '\0';
+	for (size_t i = 0; i < VIEW_PATTERNS; i++) {
+		if (!view->patterns[i] || is_matched[i] || !(viewed->total || viewed->base_total))
+			continue;
+		error_set(&viewed->note, EINVAL, "%s: no frame matches '%s'", names[i],
+			  view->patterns[i]);
+		if (is_empty)
+			return error_set(error, EINVAL, "%s", viewed->note.text);
+	}
+	if (is_empty && (viewed->total || viewed->base_total))
+		return error_set(error, EINVAL,
+				 "no sample is left by --focus, --ignore, --hide "
+				 "and --show");
+	return 0;
+}
+
+void viewed_clear(struct viewed *viewed)
+{
+	profile_free(viewed->profile);
+	profile_free(viewed->base);
+	viewed->profile = viewed->base = NULL;
+}
+
+int view_read(const struct view_options *view, struct viewed *viewed, struct error *error)
+{
+	struct profile_view_matches matches = {false}, base_matches = {false};
+	const char *type = view->sample_type;
+	size_t index;
 	int err;
 
-	*base = NULL;
-	err = read_view(view, (const char *const *)view->files, view->file_count, profile, error);
-	if (err || !view->base)
+	*viewed = (struct viewed){NULL};
+	err = read_view(view, (const char *const *)view->files, view->file_count, type,
+			&viewed->profile, &viewed->total, &matches, error);
+	if (err)
 		return err;
-	err = read_view(view, &view->base, 1, base, error);
+	/* The type of the base has the same name, which may not be its default. */
+	if (!profile_find_type(viewed->profile, type, &index, error))
+		type = profile_text(viewed->profile, viewed->profile->types.items[index].type);
+	if (view->base)
+		err = read_view(view, &view->base, 1, type, &viewed->base, &viewed->base_total,
+				&base_matches, error);
+	matches.focus |= base_matches.focus;
+	matches.ignore |= base_matches.ignore;
+	matches.hide |= base_matches.hide;
+	matches.show |= base_matches.show;
 	if (!err)
-		return 0;
-	profile_free(*profile);
-	*profile = NULL;
+		err = check_viewed(view, &matches, viewed, error);
+	if (err)
+		viewed_clear(viewed);
 	return err;
 }

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "cli/options.h"
+#include "lib/error.h"
 
-struct error;
 struct profile;
 
 /* The output of record, and the input of the subcommands that show a file. */
@@ -24,6 +24,7 @@ struct view_options {
 	const char *sample_type, *group; /* NULL: not given */
 	const char *base; /* file to compare with; NULL: none */
 	bool absolute; /* with `base`: do not scale to its total */
+	bool relative; /* percentages of what is shown */
 	const char *patterns[VIEW_PATTERNS]; /* regular expressions; NULL: none */
 	bool lines; /* names with source lines */
 	const char *sort; /* keys, with commas; NULL: functions */
@@ -33,6 +34,9 @@ struct view_options {
 
 /* The regular expression of a pattern, as an OPTION_TEXT. */
 option_fn option_pattern;
+
+/* absolute or relative, in a bool: relative. */
+option_fn option_percentage;
 
 /* Rows for the table of a subcommand with a struct view_options in its member `view`. */
 /* clang-format off */
@@ -56,6 +60,13 @@ option_fn option_pattern;
 		       "leave out such frames: their time is the caller's"),                       \
 	PATTERN_OPTION(type, "show", VIEW_SHOW, "show only such frames"),                          \
 	{0, "lines", NULL, "divide functions by source lines", OPTION_FLAG(type, view.lines)}
+#define PERCENTAGE_OPTIONS(type)                                                                   \
+	{0, "percentage", "KIND",                                                                  \
+	 "of what percentages are after --focus and such: absolute: of all samples (default), or " \
+	 "relative: of the shown ones",                                                            \
+	 OPTION_CALL(option_percentage), OPTION_TARGET(bool, type, view.relative)},                \
+	{0, "relative-percentages", NULL, "as --percentage relative",                              \
+	 OPTION_FLAG(type, view.relative)}
 #define GROUP_OPTION(type, help)                                                                   \
 	{0, "group", "LABEL", help, OPTION_TEXT(type, view.group)}
 #define DIFF_OPTIONS(type)                                                                         \
@@ -73,11 +84,24 @@ option_fn option_pattern;
 int view_options_parse(int argc, char **argv, const struct cli_option *table, void *options,
 		       struct view_options *view, struct error *error);
 
+/* What the options choose of the files. */
+struct viewed {
+	struct profile *profile;
+	struct profile *base; /* NULL: none */
+	int64_t total, base_total; /* of the shown type, before samples were chosen */
+	struct error note; /* on options without an effect; "": none */
+};
+
 /*
- * Reads the files into one profile, and the base if there is one, else NULL. The caller frees both.
- * Returns 0, or -EINVAL or -ENOMEM with both NULL.
+ * Reads the files into one profile, and the base if there is one; viewed_clear() frees them.
+ * Returns 0, or -EINVAL or -ENOMEM with nothing to free. That nothing is left of the samples is an
+ * error, too.
  */
-int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
-	      struct error *error);
+int view_read(const struct view_options *view, struct viewed *viewed, struct error *error);
+void viewed_clear(struct viewed *viewed);
+
+/* Describes an unknown label: `option` names it by `key`. Returns -EINVAL. */
+int view_label_error(const char *option, const char *key, bool is_sort_key,
+		     const struct profile *profile, struct error *error);
 
 #endif

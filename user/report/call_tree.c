@@ -43,6 +43,9 @@ struct builder {
 	 */
 	struct known_leaf *leaves; /* by stack */
 	uint32_t *groups; /* nodes of label sets, plus 1; 0: not known */
+	uint32_t from; /* name of the function where stacks begin; HASH_NONE: none */
+	struct frame *path; /* frames of a stack, from its root */
+	size_t path_count, path_capacity;
 };
 
 int64_t add_saturated(int64_t a, int64_t b)
@@ -315,6 +318,50 @@ static uint32_t find_group(struct builder *builder, uint32_t label_set,
 	return node;
 }
 
+/* Sets the path to the frames of a stack. Returns 0 or -ENOMEM. */
+static int collect_path(struct builder *builder, uint32_t stack)
+{
+	const struct profile *profile = builder->profile;
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+	size_t depth = profile->stacks.items[stack].count, first, frame;
+
+	builder->path_count = 0;
+	while (depth--) {
+		first = builder->first_frame[locations[depth]];
+		frame = builder->first_frame[locations[depth] + 1];
+		if (array_reserve(&builder->path, &builder->path_capacity, builder->path_count,
+				  frame - first, sizeof(*builder->path)))
+			return -ENOMEM;
+		while (frame-- > first)
+			builder->path[builder->path_count++] = builder->frames[frame];
+	}
+	return 0;
+}
+
+/*
+ * Returns the last node of a stack that begins at the function `from`, below the node `node`;
+ * `node` if the stack does not have the function; or CALLTREE_NONE.
+ */
+static uint32_t descend_from(struct builder *builder, uint32_t stack, uint32_t node, bool upwards)
+{
+	size_t at = 0;
+
+	if (collect_path(builder, stack))
+		return CALLTREE_NONE;
+	if (upwards) {
+		for (at = builder->path_count; at && builder->path[at - 1].name != builder->from;)
+			at--;
+		while (at-- > 0 && node != CALLTREE_NONE)
+			node = call_tree_descend(builder, node, builder->path[at]);
+		return node;
+	}
+	while (at < builder->path_count && builder->path[at].name != builder->from)
+		at++;
+	for (; at < builder->path_count && node != CALLTREE_NONE; at++)
+		node = call_tree_descend(builder, node, builder->path[at]);
+	return node;
+}
+
 /* Returns the node of the leaf of a stack, below the node `node`, or CALLTREE_NONE. */
 static uint32_t descend_stack(struct builder *builder, uint32_t stack, uint32_t node)
 {
@@ -340,7 +387,9 @@ static int call_tree_add_sample(struct builder *builder, const struct profile_sa
 	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
 	if (!known->leaf || known->group != group_node) {
-		leaf = descend_stack(builder, sample->stack, group_node);
+		leaf = options->from
+			       ? descend_from(builder, sample->stack, group_node, options->upwards)
+			       : descend_stack(builder, sample->stack, group_node);
 		if (leaf == CALLTREE_NONE)
 			return -ENOMEM;
 		*known = (struct known_leaf){group_node, leaf + 1};
@@ -411,12 +460,15 @@ static int add_base(struct builder *builder, const struct calltree_options *opti
 		return 0;
 	for (size_t i = 0; i < profile->samples.count; i++)
 		total = add_saturated(total, magnitude(value_of(builder, options, i)));
-	if (!total || !builder->tree->base_total)
+	if (!(options->whole && options->base_whole) && (!total || !builder->tree->base_total))
 		return error_set(error, ENODATA,
 				 "%s has no samples, and can't be scaled to the other profile",
 				 total ? "the base" : "the profile");
 	builder->tree->unscaled_total = total;
-	builder->scale = (double)builder->tree->base_total / (double)total;
+	if (options->whole && options->base_whole)
+		builder->scale = (double)options->base_whole / (double)options->whole;
+	else
+		builder->scale = (double)builder->tree->base_total / (double)total;
 	return 0;
 }
 
@@ -485,6 +537,9 @@ static int build_tree(struct builder *builder, const struct calltree_options *op
 
 	if (add_node(builder, CALLTREE_NONE, root) == CALLTREE_NONE)
 		return -ENOMEM;
+	builder->from = options->from ? call_tree_intern(builder, options->from) : HASH_NONE;
+	if (options->from && builder->from == HASH_NONE)
+		return -ENOMEM;
 	err = options->base ? add_base(builder, options, error) : 0;
 	if (err)
 		return err;
@@ -517,6 +572,7 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 	free(builder.first_frame);
 	free(builder.leaves);
 	free(builder.groups);
+	free(builder.path);
 	if (!err) {
 		*tree = builder.tree;
 		return 0;
@@ -601,15 +657,19 @@ static int call_tree_compare_functions(const void *left, const void *right, void
 	return strcmp(tree->names[a->name], tree->names[b->name]);
 }
 
-/* `active` counts, for each name, its occurrences in the current stack of the traversal. */
-static void sum_functions(const struct calltree *tree, struct calltree_function *functions,
-			  uint32_t *active)
+/*
+ * Sums up the descendants of `top`. `active` counts, for each name, its occurrences in the current
+ * stack of the traversal.
+ */
+static void sum_functions(const struct calltree *tree, uint32_t top,
+			  struct calltree_function *functions, uint32_t *active)
 {
+	const uint32_t end = calltree_next(tree, top, true);
 	const struct calltree_node *node;
 	struct calltree_function *function;
-	uint32_t at = 0, next, left;
+	uint32_t at = top, next, left;
 
-	while ((next = calltree_next(tree, at, false)) != CALLTREE_NONE) {
+	while ((next = calltree_next(tree, at, false)) != end) {
 		for (left = at; left != tree->nodes[next].parent; left = tree->nodes[left].parent)
 			active[tree->nodes[left].name]--;
 		at = next;
@@ -624,7 +684,8 @@ static void sum_functions(const struct calltree *tree, struct calltree_function 
 	}
 }
 
-struct calltree_function *calltree_functions(const struct calltree *tree, size_t *count)
+struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
+					     size_t *count)
 {
 	struct calltree_function *functions = calloc(tree->name_count, sizeof(*functions));
 	uint32_t *active = calloc(tree->name_count, sizeof(*active));
@@ -637,7 +698,7 @@ struct calltree_function *calltree_functions(const struct calltree *tree, size_t
 	}
 	for (i = 0; i < tree->name_count; i++)
 		functions[i].name = i;
-	sum_functions(tree, functions, active);
+	sum_functions(tree, top, functions, active);
 	free(active);
 	for (i = 0; i < tree->name_count; i++)
 		if (functions[i].flat != functions[i].base_flat ||

@@ -51,10 +51,18 @@ struct calltree_options {
 	size_t sample_type; /* index of the value to sum up */
 	const char *group; /* label whose values are the nodes below the root; NULL: none */
 	bool marks_truncated; /* truncated stacks are below a node with the cause */
+	/*
+	 * Stacks begin at the outermost frame of this function or, `upwards`, at the innermost one,
+	 * from which they go on to its callers. Samples without it are the root's. NULL: whole
+	 * stacks.
+	 */
+	const char *from;
+	bool upwards;
 	bool only_positive; /* ignore samples with values below 0, as in differences of profiles */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	size_t base_type; /* index of the value of the base */
 	bool absolute; /* do not scale the profile to the total of the base */
+	int64_t whole, base_whole; /* totals to scale by; 0: the sums of the samples */
 	/* Limits, for tests. 0: those below. */
 	size_t node_max, name_bytes_max;
 };
@@ -108,10 +116,12 @@ struct calltree_function {
 };
 
 /*
- * The functions of a tree without groups, except those with flat and cum 0, sorted by flat, then
- * cum (largest first), then name; with a base, those that differ from it, sorted by the
- * differences. The caller frees the array. Returns NULL when out of memory.
+ * The functions below the node `top`, which is the root or a group whose children are no groups,
+ * except those with flat and cum 0, sorted by flat, then cum (largest first), then name; with a
+ * base, those that differ from it, sorted by the differences. The caller frees the array. Returns
+ * NULL when out of memory.
  */
-struct calltree_function *calltree_functions(const struct calltree *tree, size_t *count);
+struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
+					     size_t *count);
 
 #endif

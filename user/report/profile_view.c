@@ -46,6 +46,7 @@ struct maker {
 	uint32_t *items; /* of one stack, or of one label set */
 	size_t item_count, item_capacity;
 	bool has_frame_key, has_label_key, has_service_key;
+	struct profile_view_matches matches;
 };
 
 static bool text_matches(const regex_t *regex, const char *text)
@@ -75,17 +76,24 @@ static bool location_matches(const struct profile *profile, const struct profile
 }
 
 /* Whether a line of a location is shown. As in pprof, a file stands for all of its lines. */
-static bool is_shown_line(const struct maker *maker, const struct profile_location *location,
+static bool is_shown_line(struct maker *maker, const struct profile_location *location,
 			  const struct profile_line *line)
 {
 	const struct profile_view *view = maker->view;
 	const char *file = location_file(maker->from, location);
 
 	if (view->hide && (text_matches(view->hide, file) ||
-			   (line && line_matches(maker->from, line, view->hide))))
+			   (line && line_matches(maker->from, line, view->hide)))) {
+		maker->matches.hide = true;
 		return false;
-	return !view->show || text_matches(view->show, file) ||
-	       (line && line_matches(maker->from, line, view->show));
+	}
+	if (!view->show)
+		return true;
+	if (!text_matches(view->show, file) &&
+	    !(line && line_matches(maker->from, line, view->show)))
+		return false;
+	maker->matches.show = true;
+	return true;
 }
 
 static const char *view_base_name(const char *path)
@@ -138,6 +146,8 @@ static int make_place(struct maker *maker, uint32_t number, struct place *place)
 		place->flags |= IS_FOCUSED;
 	if (view->ignore && location_matches(maker->from, old, view->ignore))
 		place->flags |= IS_IGNORED;
+	maker->matches.focus |= (place->flags & IS_FOCUSED) != 0;
+	maker->matches.ignore |= (place->flags & IS_IGNORED) != 0;
 	place->location = profile_translate_location(&maker->translation, number);
 	if (into->error)
 		return -ENOMEM;
@@ -402,7 +412,7 @@ bool profile_view_is_whole(const struct profile_view *view)
 }
 
 int profile_view_make(const struct profile *profile, const struct profile_view *view,
-		      struct profile **shown)
+		      struct profile **shown, struct profile_view_matches *matches)
 {
 	struct maker maker = {.view = view, .from = profile, .into = profile_new()};
 	int err = maker.into ? make_view(&maker) : -ENOMEM;
@@ -412,5 +422,6 @@ int profile_view_make(const struct profile *profile, const struct profile_view *
 		return err;
 	}
 	*shown = maker.into;
+	*matches = maker.matches;
 	return 0;
 }

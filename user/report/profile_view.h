@@ -38,11 +38,16 @@ bool profile_view_knows_key(const char *key);
 /* Returns whether a view shows the profile as it is. */
 bool profile_view_is_whole(const struct profile_view *view);
 
+/* Which regular expressions of a view match a frame of the profile. */
+struct profile_view_matches {
+	bool focus, ignore, hide, show;
+};
+
 /*
  * Sets *shown to a new profile with what a view shows. Samples that have lost all frames are left
  * out, as in pprof. Returns 0 or -ENOMEM.
  */
 int profile_view_make(const struct profile *profile, const struct profile_view *view,
-		      struct profile **shown);
+		      struct profile **shown, struct profile_view_matches *matches);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "lib/array.h"
 #include "lib/utf8.h"
+#include "report/call_edges.h"
 #include "report/call_tree.h"
 #include "report/profile_notes.h"
 #include "report/short_name.h"
@@ -54,10 +55,19 @@ static void text_report_print_value(const struct report *report, int64_t value)
 }
 
 /* Percentages of a difference refer to the base, as in pprof. */
+static int64_t whole_of(const struct report *report)
+{
+	const int64_t whole =
+		report->options->base ? report->options->base_whole : report->options->whole;
+
+	if (whole)
+		return whole;
+	return report->tree->base_total ? report->tree->base_total : report->tree->total;
+}
+
 static void print_percent(const struct report *report, int64_t value)
 {
-	const struct calltree *tree = report->tree;
-	const int64_t total = tree->base_total ? tree->base_total : tree->total;
+	const int64_t total = whole_of(report);
 	const double percent = total ? 100 * (double)magnitude(value) / (double)total : 0;
 	const char *color = "";
 	char text[PERCENT_TEXT_MAX];
@@ -104,7 +114,10 @@ static void print_base(const struct report *report)
 	utf8_print(report->out, unit_format_best(text, tree->base_total, report->type_unit));
 	if (!report->options->absolute)
 		fprintf(report->out, ", scaled by %.3g",
-			(double)tree->base_total / (double)tree->unscaled_total);
+			report->options->whole && report->options->base_whole
+				? (double)report->options->base_whole /
+					  (double)report->options->whole
+				: (double)tree->base_total / (double)tree->unscaled_total);
 }
 
 /* One line: "cpu 9.5s in 10s (95.00%), 2026-11-21 10:00:00 UTC, 30 of 1529 functions". */
@@ -219,8 +232,7 @@ static int print_functions(const struct report *report, const struct calltree_fu
 static size_t limit_functions(const struct report *report, struct calltree_function *functions,
 			      size_t count)
 {
-	const struct calltree *tree = report->tree;
-	const double total = (double)(tree->base_total ? tree->base_total : tree->total);
+	const double total = (double)whole_of(report);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -231,23 +243,128 @@ static size_t limit_functions(const struct report *report, struct calltree_funct
 	return kept;
 }
 
-static int print_top(struct report *report, struct error *error)
+/* One line: "comm app: cpu 60ms (54.55%), 30 of 99 functions". */
+static void print_group_head(const struct report *report, uint32_t node, size_t shown, size_t count)
+{
+	const struct calltree_node *group = &report->tree->nodes[node];
+	const int64_t value = subtract_saturated(group->total, group->base_total);
+	char text[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
+
+	fputc('\n', report->out);
+	utf8_print(report->out, report->options->group);
+	fputc(' ', report->out);
+	utf8_print(report->out, report->tree->names[group->name]);
+	fprintf(report->out, ": %s%s (%s)", report->options->base && value > 0 ? "+" : "",
+		unit_format_best(text, value, report->type_unit),
+		percent_format(percent, value, whole_of(report)));
+	if (shown < count)
+		fprintf(report->out, ", %zu of %zu functions", shown, count);
+	fputc('\n', report->out);
+}
+
+/* Prints the table of the functions below a node: the root, or a group. */
+static int print_function_table(struct report *report, uint32_t node)
 {
 	struct calltree_function *functions;
 	size_t count, shown;
 	int err;
 
-	functions = calltree_functions(report->tree, &count);
+	functions = calltree_functions(report->tree, node, &count);
 	if (!functions)
-		return error_errno(error, ENOMEM, "the report");
+		return -ENOMEM;
 	shown = report->options->limits_top ? limit_functions(report, functions, count) : count;
 	if (report->options->rows && report->options->rows < shown)
 		shown = report->options->rows;
 	report->unit = functions_unit(report, functions, shown);
-	text_report_print_head(report, shown, count);
+	if (node)
+		print_group_head(report, node, shown, count);
+	else
+		text_report_print_head(report, shown, count);
 	err = print_functions(report, functions, shown);
 	free(functions);
+	return err;
+}
+
+static int print_top(struct report *report, struct error *error)
+{
+	const struct calltree_node *nodes = report->tree->nodes;
+	int err = 0;
+
+	if (!report->options->group) {
+		err = print_function_table(report, 0);
+	} else {
+		text_report_print_head(report, 0, 0);
+		for (uint32_t group = nodes[0].first_child; group != CALLTREE_NONE && !err;
+		     group = nodes[group].next_sibling)
+			err = print_function_table(report, group);
+	}
 	return err ? error_errno(error, -err, "the report") : 0;
+}
+
+static int print_edges(struct report *report, const struct call_edges *edges)
+{
+	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
+	const bool callers = report->options->callers;
+	size_t shown = edges->count;
+	char text[PERCENT_TEXT_MAX];
+	int err = 0;
+
+	if (report->options->rows && report->options->rows < shown)
+		shown = report->options->rows;
+	fprintf(report->out, "%*s %6s %6s  %s\n", width, "cum", "cum%", "of it",
+		callers ? "caller" : "callee");
+	for (size_t i = 0; i < shown && !err; i++) {
+		const struct call_edge *edge = &edges->items[i];
+		const char *none = callers ? "(no caller)" : "(itself)";
+
+		text_report_print_value(report, edge->value);
+		print_percent(report, edge->value);
+		fprintf(report->out, " %6s  ", percent_format(text, edge->value, edges->cum));
+		err = print_name(report, edge->name ? report->tree->names[edge->name] : none,
+				 (size_t)width + (size_t)PERCENT_WIDTH * 2 + 2);
+	}
+	return err;
+}
+
+static int print_calls(struct report *report, struct error *error)
+{
+	char flat[UNIT_TEXT_MAX], cum[UNIT_TEXT_MAX], flat_percent[PERCENT_TEXT_MAX],
+		cum_percent[PERCENT_TEXT_MAX];
+	const int64_t whole = whole_of(report);
+	struct call_edges edges;
+	uint32_t function;
+	int err =
+		call_edges_find_function(report->tree, report->options->function, &function, error);
+
+	if (err)
+		return err;
+	err = call_edges_make(report->tree, function, report->options->callers, &edges);
+	if (err)
+		return error_errno(error, -err, "the report");
+	report->unit =
+		choose_unit(report, edges.count ? magnitude(edges.items[edges.count - 1].value)
+						: report->tree->total);
+	text_report_print_head(report, 0, 0);
+	fprintf(report->out, "%s of ", report->options->callers ? "callers" : "callees");
+	utf8_print(report->out, report->tree->names[function]);
+	fprintf(report->out, ": flat %s (%s), cum %s (%s)\n",
+		unit_format_best(flat, edges.flat, report->type_unit),
+		percent_format(flat_percent, edges.flat, whole),
+		unit_format_best(cum, edges.cum, report->type_unit),
+		percent_format(cum_percent, edges.cum, whole));
+	err = print_edges(report, &edges);
+	free(edges.items);
+	return err ? error_errno(error, -err, "the report") : 0;
+}
+
+/* What the weights of nodes are parts of. */
+static int64_t weight_of_all(const struct report *report)
+{
+	const int64_t whole = whole_of(report);
+
+	if (!report->options->whole)
+		return add_saturated(report->tree->total, report->tree->base_total);
+	return report->options->base ? add_saturated(whole, whole) : whole;
 }
 
 /* A call is as important as its share of both profiles. */
@@ -257,8 +374,7 @@ static bool text_report_is_shown(const struct report *report, uint32_t node)
 
 	return node != CALLTREE_NONE &&
 	       (double)tree->nodes[node].weight * 100 >=
-		       report->options->min_percent *
-			       (double)add_saturated(tree->total, tree->base_total);
+		       report->options->min_percent * (double)weight_of_all(report);
 }
 
 /*
@@ -422,10 +538,25 @@ static int write_report(const struct profile *profile, const struct report_optio
 int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error)
 {
-	struct calltree_options tree = {.base = options->base, .absolute = options->absolute};
+	struct calltree_options tree = {
+		.group = options->group,
+		.base = options->base,
+		.absolute = options->absolute,
+		.whole = options->whole,
+		.base_whole = options->base_whole,
+	};
 	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
 	return err ? err : write_report(profile, options, &tree, print_top, out, error);
+}
+
+int report_calls(const struct profile *profile, const struct report_options *options, FILE *out,
+		 struct error *error)
+{
+	struct calltree_options tree = {.marks_truncated = true};
+	int err = calltree_find_types(profile, options->sample_type, &tree, error);
+
+	return err ? err : write_report(profile, options, &tree, print_calls, out, error);
 }
 
 int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
@@ -436,8 +567,18 @@ int report_tree(const struct profile *profile, const struct report_options *opti
 		.marks_truncated = true,
 		.base = options->base,
 		.absolute = options->absolute,
+		.whole = options->whole,
+		.base_whole = options->base_whole,
 	};
+	char *function = NULL;
 	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
-	return err ? err : write_report(profile, options, &tree, print_tree, out, error);
+	if (!err && options->function)
+		err = call_edges_resolve(profile, &tree, options->function, &function, error);
+	tree.from = function;
+	tree.upwards = options->callers;
+	if (!err)
+		err = write_report(profile, options, &tree, print_tree, out, error);
+	free(function);
+	return err;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "lib/error.h"
@@ -15,7 +16,14 @@ struct report_options {
 	const char *sample_type; /* NULL: the default of the profile */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	bool absolute; /* do not scale the profile to the total of the base */
-	const char *group; /* of the tree: label that divides the root; NULL: none */
+	const char *group; /* label that divides the root, or the table; NULL: none */
+	const char *function; /* of which callers or callees are shown; NULL: none */
+	bool callers; /* of this function, not callees */
+	/*
+	 * The totals of the profile and of the base before samples were chosen, to which
+	 * percentages refer; 0: what is left.
+	 */
+	int64_t whole, base_whole;
 	size_t rows; /* maximum number; 0: all */
 	double min_percent; /* of the tree: calls below this part of the total are omitted */
 	bool limits_top; /* min_percent is for functions, too: their cum */
@@ -27,7 +35,8 @@ struct report_options {
 };
 
 /*
- * Prints a line about the profile, the functions with the largest values as `pprof -top` does, and
+ * Prints a line about the profile, the functions with the largest values as `pprof -top` does, in a
+ * table for each group, and
  * what the profile lacks to `out`. The caller checks
  * `out` for write errors. With a base, values are differences from it, and percentages refer to its
  * total, as in `pprof -top -diff_base`. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
@@ -37,9 +46,17 @@ int report_top(const struct profile *profile, const struct report_options *optio
 	       struct error *error);
 
 /*
- * Prints the call tree from the root to the leaves. An only child is printed in the next line
+ * Prints the callers or callees of options->function, without a base or groups. Returns as
+ * report_top(), and -ENOENT if there is no such function.
+ */
+int report_calls(const struct profile *profile, const struct report_options *options, FILE *out,
+		 struct error *error);
+
+/*
+ * Prints the call tree from the root to the leaves, or from options->function to the leaves or to
+ * the root. An only child is printed in the next line
  * without indentation. With a base, a line has the percentages of the base and of the profile, and
- * the difference. Returns as report_top().
+ * the difference. Returns as report_calls().
  */
 int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
 		struct error *error);

@@ -52,7 +52,7 @@ static void many_functions_are_distinct(void **state)
 	assert_int_equal(tree->name_count, MANY + 1);
 	assert_int_equal(tree->node_count, MANY + 1);
 	assert_int_equal(tree->total, (int64_t)MANY * (MANY + 1) / 2);
-	functions = calltree_functions(tree, &count);
+	functions = calltree_functions(tree, 0, &count);
 	assert_int_equal(count, MANY);
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(functions[i].flat, MANY - i);
@@ -251,7 +251,7 @@ static void functions_are_sorted(void **state)
 	example_add(profile, (uint32_t[]){leaf, caller}, 2, 1, 6, NULL, 0);
 	example_add(profile, &caller, 1, 1, 5, NULL, 0);
 	tree = make_tree(profile);
-	functions = calltree_functions(tree, &count);
+	functions = calltree_functions(tree, 0, &count);
 	assert_int_equal(count, 5);
 	for (size_t i = 0; i < count; i++)
 		assert_string_equal(tree->names[functions[i].name], names[i]);

@@ -14,12 +14,13 @@
 static void expect_folded(const struct profile_view *view, const char *expected)
 {
 	struct profile *profile = example_profile(), *shown;
+	struct profile_view_matches matches;
 	struct error error;
 	char *text;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	assert_int_equal(profile_view_make(profile, view, &shown), 0);
+	assert_int_equal(profile_view_make(profile, view, &shown, &matches), 0);
 	assert_int_equal(print_folded(shown, 0, out, &error), 0);
 	fclose(out);
 	assert_string_equal(text, expected);

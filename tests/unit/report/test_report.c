@@ -293,7 +293,7 @@ static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *c
 	int64_t flat = -1;
 	size_t count, i;
 
-	functions = calltree_functions(tree, &count);
+	functions = calltree_functions(tree, 0, &count);
 	*cum = -1;
 	for (i = 0; i < count; i++) {
 		if (strcmp(tree->names[functions[i].name], name))

@@ -68,7 +68,7 @@ static void functions_without_memory_are_an_error(void **state)
 	assert_int_equal(make_tree(&options, &tree), 0);
 	for (unsigned long number = 1; number <= 2; number++) {
 		fail_malloc(number, false);
-		assert_null(calltree_functions(tree, &count));
+		assert_null(calltree_functions(tree, 0, &count));
 		fail_malloc(0, false);
 	}
 	calltree_free(tree);

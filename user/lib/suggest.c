@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "cli/suggest.h"
+#include "lib/suggest.h"
 
 #include <string.h>
 #include <sys/param.h>

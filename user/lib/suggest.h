@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Words that someone may have meant. */
-#ifndef STACKBEAT_CLI_SUGGEST_H
-#define STACKBEAT_CLI_SUGGEST_H
+#ifndef STACKBEAT_LIB_SUGGEST_H
+#define STACKBEAT_LIB_SUGGEST_H
 
 #include <stddef.h>
 
