@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """stackbeat report: on terminals of several widths, with and without a pager, and in pipes."""
 
+import csv
 import fcntl
+import io
+import json
 import os
 import pty
 import struct
@@ -14,7 +17,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
-from profiles import make_profile
+from profiles import START, make_profile
 
 STACKBEAT = sys.argv[1]
 
@@ -154,6 +157,64 @@ def callers_and_callees_are_tables():
     refused(b"no function 'x'\n", "--callees", "x")
 
 
+HOSTILE = 'a"b,c\x1b[31m;\r\n=1+1\u202e\u00e9'
+
+
+def document(*arguments):
+    text = in_pipe(["report", "--json", *arguments])
+    check("\x1b" not in text and "\u202e" not in text, text)
+    return json.loads(text)
+
+
+def tables_are_json():
+    Path("hostile.pb.gz").write_bytes(make_profile([("<b>", [HOSTILE, "main"], 1), ("app", ["main"], 2)]))
+    found = document("hostile.pb.gz")
+    check({key: found[key] for key in found if key != "rows"} ==
+          {"schema": "stackbeat-report/1", "kind": "functions", "sample_type": "cpu", "unit": "nanoseconds",
+           "time_ns": START * 10**9, "duration_ns": 60 * 10**9, "total": 30_000_000, "comments": []}, found)
+    check(found["rows"] == [
+        {"group": None, "function": "main", "flat": 20_000_000, "cum": 30_000_000},
+        {"group": None, "function": HOSTILE, "flat": 10_000_000, "cum": 10_000_000}], found)
+    check([row["group"] for row in document("--group", "comm", "hostile.pb.gz")["rows"]] == ["app", "<b>", "<b>"], "groups")
+    tree = document("--tree", "hostile.pb.gz")["rows"]
+    check([(row["id"], row["parent"], row["kind"], row["function"], row["flat"], row["cum"]) for row in tree] ==
+          [(0, None, "root", "all", 0, 30_000_000), (1, 0, "user", "main", 20_000_000, 30_000_000),
+           (2, 1, "user", HOSTILE, 10_000_000, 10_000_000)], tree)
+    calls = document("--callees", "main", "hostile.pb.gz")
+    check(calls["kind"] == "callees" and calls["rows"] ==
+          [{"function": "main", "caller": "main", "callee": None, "cum": 20_000_000},
+           {"function": "main", "caller": "main", "callee": HOSTILE, "cum": 10_000_000}], calls)
+    refused(b"no function 'x'\n", "--json", "--callers", "x", "hostile.pb.gz")
+    check([row["base_flat"] for row in document("--diff", "stackbeat.pb.gz", "hostile.pb.gz")["rows"]
+           if row["function"] == LONG] == [40_000_000], "diff")
+    result = subprocess.run([STACKBEAT, "report", "--json", "--folded"], stderr=subprocess.PIPE, check=False)
+    check(result.returncode == 2, "--folded")
+
+
+def programs_get_all_rows():
+    Path("many.pb.gz").write_bytes(make_profile([("app", [f"f{i}"], 1000 - i) for i in range(300)]))
+    check(len(document("many.pb.gz")["rows"]) == 300, "rows")
+    check(len(document("--tree", "many.pb.gz")["rows"]) == 301, "rows of the tree")
+    check(len(document("-n", "7", "many.pb.gz")["rows"]) == 7, "7 rows")
+    check(len(document("--tree", "--min-percent", "0.39", "many.pb.gz")["rows"]) == 6, "limit")
+    check(len(document("--percent-limit", "0.39", "many.pb.gz")["rows"]) == 5, "limit of functions")
+
+
+def tables_are_csv():
+    def table(*arguments):
+        text = subprocess.run([STACKBEAT, "report", "--csv", *arguments], check=True, stdout=subprocess.PIPE).stdout
+        check(text.endswith(b"\r\n") and text.count(b"\n") == text.count(b"\r\n") and b"\x1b" not in text, text)
+        return list(csv.reader(io.StringIO(text.decode(), newline=""), strict=True))
+
+    name = 'a"b,c\\x1b[31m;\\x0d\\x0a=1+1\\u202e\u00e9'
+    check(table("hostile.pb.gz") == [["group", "function", "flat", "cum"], ["", "main", "20000000", "30000000"],
+                                     ["", name, "10000000", "10000000"]], table("hostile.pb.gz"))
+    found = table("--tree", "hostile.pb.gz")
+    check(found[0] == ["id", "parent", "kind", "function", "flat", "cum"] and found[3][3] == name, found)
+    check(table("--callers", "main", "hostile.pb.gz")[1:] == [["main", "", "main", "30000000"]], "callers")
+    check(table("--diff", "stackbeat.pb.gz", "hostile.pb.gz")[0][4:6] == ["base_flat", "base_cum"], "diff")
+
+
 def groups_have_a_table_each():
     Path("two.pb.gz").write_bytes(make_profile([("app", ["f", "main"], 4), ("<b>", ["f", "main"], 2), ("<b>", ["g"], 3)]))
     table = in_pipe(["report", "--group", "comm", "-n", "1", "two.pb.gz"]).splitlines()
@@ -201,7 +262,8 @@ def main():
         for test in (names_fit_the_terminal, pipes_have_whole_names, terminals_have_colors, pager_shows_the_text,
                      trees_are_ascii_without_utf8, files_are_added_up, samples_are_chosen_as_in_pprof,
                      rows_are_those_of_keys, rows_have_a_limit, percentages_are_of_all_samples,
-                     callers_and_callees_are_tables, groups_have_a_table_each, symbolize_without_symbols_changes_nothing):
+                     callers_and_callees_are_tables, groups_have_a_table_each, tables_are_json,
+                     programs_get_all_rows, tables_are_csv, symbolize_without_symbols_changes_nothing):
             name = test.__name__.replace("_", " ")
             try:
                 test()

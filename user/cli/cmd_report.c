@@ -11,6 +11,7 @@
 #include "pprof/profile.h"
 #include "report/call_tree.h"
 #include "report/folded.h"
+#include "report/machine_report.h"
 #include "report/speedscope.h"
 #include "report/text_report.h"
 
@@ -19,12 +20,15 @@
 
 enum report_form { FORM_TOP, FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
 
+enum report_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
+
 struct report_arguments {
 	struct view_options view;
 	struct report_options report;
 	uint32_t rows;
 	uint32_t form; /* enum report_form */
-	bool rows_given;
+	uint32_t format; /* enum report_format */
+	bool rows_given, limit_given;
 };
 
 static int report_option_function(const struct cli_option *option, char *value, void *options,
@@ -48,6 +52,10 @@ static const struct cli_option options[] = {
 	 OPTION_CONSTANT(struct report_arguments, form, FORM_FOLDED)},
 	{0, "speedscope", NULL, "print a JSON document for speedscope",
 	 OPTION_CONSTANT(struct report_arguments, form, FORM_SPEEDSCOPE)},
+	{0, "json", NULL, "print the table or tree for programs, as JSON, with all rows",
+	 OPTION_CONSTANT(struct report_arguments, format, FORMAT_JSON)},
+	{0, "csv", NULL, "the same, as CSV",
+	 OPTION_CONSTANT(struct report_arguments, format, FORMAT_CSV)},
 	{0, "callers", "FUNC",
 	 "print what calls a function; with --tree: the call tree above it",
 	 OPTION_CALL(report_option_function), .constant = true},
@@ -61,7 +69,8 @@ static const struct cli_option options[] = {
 	SAMPLE_TYPE_OPTION(struct report_arguments, view.sample_type),
 	{0, "min-percent", "P",
 	 "with --tree: omit calls below P % of the total (default: 0.5)",
-	 OPTION_PERCENT(struct report_arguments, report.min_percent)},
+	 OPTION_PERCENT(struct report_arguments, report.min_percent),
+	 OPTION_GIVEN(struct report_arguments, limit_given)},
 	{0, "percent-limit", "P",
 	 "as --min-percent, also for --top: omit functions whose cum is below P %",
 	 OPTION_PERCENT(struct report_arguments, report.min_percent),
@@ -114,8 +123,12 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 	arguments->report.group = arguments->view.group;
 	arguments->report.absolute = arguments->view.absolute;
 	arguments->report.rows = arguments->rows;
-	if (!arguments->rows_given)
-		arguments->report.rows = arguments->form == FORM_TREE ? 0 : ROWS_DEFAULT;
+	if (!arguments->rows_given && arguments->form == FORM_TOP && !arguments->format)
+		arguments->report.rows = ROWS_DEFAULT;
+	if (!arguments->limit_given && !arguments->report.limits_top && arguments->format)
+		arguments->report.min_percent = 0;
+	if (!is_text(arguments) && arguments->format)
+		return error_set(error, EINVAL, "--json and --csv are for --top and --tree");
 	if (!is_text(arguments) &&
 	    (arguments->rows_given || arguments->view.group || arguments->view.base))
 		return error_set(error, EINVAL,
@@ -160,11 +173,27 @@ static void describe_output(struct report_options *options)
 	options->ascii = !terminal_has_utf8();
 }
 
+static int print_for_programs(const struct report_arguments *arguments,
+			      const struct profile *profile, const struct report_options *options,
+			      struct error *error)
+{
+	const enum machine_format format =
+		arguments->format == FORMAT_JSON ? MACHINE_JSON : MACHINE_CSV;
+
+	if (arguments->form == FORM_TREE)
+		return machine_report_tree(profile, options, format, stdout, error);
+	if (options->function)
+		return machine_report_calls(profile, options, format, stdout, error);
+	return machine_report_top(profile, options, format, stdout, error);
+}
+
 static int print_text(const struct report_arguments *arguments, const struct profile *profile,
 		      const struct report_options *options, struct error *error)
 {
 	if (!is_text(arguments))
 		return print_stacks(arguments, profile, error);
+	if (arguments->format)
+		return print_for_programs(arguments, profile, options, error);
 	if (arguments->form == FORM_TREE)
 		return report_tree(profile, options, stdout, error);
 	if (options->function)
@@ -205,7 +234,8 @@ static int print_report(const struct report_arguments *arguments, struct error *
 	/* A row of several keys is no name of a function, which could be shortened. */
 	if (arguments->view.sort)
 		options.columns = 0;
-	pager_start(&pager);
+	if (!arguments->format)
+		pager_start(&pager);
 	err = print_text(arguments, viewed.profile, &options, error);
 	viewed_clear(&viewed);
 	if (!err)

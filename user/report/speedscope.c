@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/utf8.h"
 #include "pprof/profile.h"
 #include "report/frame_name.h"
+#include "report/json_string.h"
 
 #define NO_FRAME UINT32_MAX
 
@@ -20,19 +19,6 @@ struct frames {
 	uint32_t count;
 };
 
-static int print_string(const char *text, FILE *out)
-{
-	struct json_object *string = json_object_new_string(text);
-	const char *json = NULL;
-
-	if (string)
-		json = json_object_to_json_string_ext(string, JSON_C_TO_STRING_NOSLASHESCAPE);
-	if (json)
-		utf8_print_json(out, json);
-	json_object_put(string);
-	return json ? 0 : -ENOMEM;
-}
-
 /* Frames */
 
 static int print_function(const struct profile *profile, uint32_t number, FILE *out)
@@ -41,10 +27,10 @@ static int print_function(const struct profile *profile, uint32_t number, FILE *
 	int err;
 
 	fputs("{\"name\":", out);
-	err = print_string(function_name(profile, number), out);
+	err = json_string_print(function_name(profile, number), out);
 	if (function->file) {
 		fputs(",\"file\":", out);
-		err = err ? err : print_string(profile_text(profile, function->file), out);
+		err = err ? err : json_string_print(profile_text(profile, function->file), out);
 	}
 	if (function->start_line > 0)
 		fprintf(out, ",\"line\":%" PRId64, function->start_line);
@@ -61,7 +47,7 @@ static int speedscope_print_address(const struct profile *profile,
 	if (!name)
 		return -ENOMEM;
 	fputs("{\"name\":", out);
-	err = print_string(name, out);
+	err = json_string_print(name, out);
 	fputc('}', out);
 	free(name);
 	return err;
@@ -192,7 +178,7 @@ static int print_document(const struct profile *profile, size_t type, struct fra
 	      out);
 	err = speedscope_print_frames(profile, frames, out);
 	fputs("]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":", out);
-	err = err ? err : print_string(profile_text(profile, value_type->type), out);
+	err = err ? err : json_string_print(profile_text(profile, value_type->type), out);
 	if (err)
 		return err;
 	fprintf(out, ",\"unit\":\"%s\",\n\"samples\":[\n",
