@@ -54,8 +54,10 @@ has_stack() {
 }
 
 a_command_has_stacks_by_unwind_tables() {
-	record "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	record --blocks "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	"$stackbeat" report -v "$scratch/profile" | grep -q '^blocks of time: [1-9]' || fail "no blocks of time"
+	"$stackbeat" report --group block "$scratch/profile" | grep -q '^block 0: ' || fail "no label of a block"
 	grep -q '^stackbeat: source: perf events: user stacks by copies of ' "$scratch/messages" ||
 		fail "no line about the source: $(<"$scratch/messages")"
 	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"

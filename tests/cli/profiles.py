@@ -21,8 +21,8 @@ def field(number, value):
 
 
 def make_profile(samples, start=START):
-    """A recording: samples are (comm, functions from the leaf, count). A sample is 10 ms of CPU time."""
-    strings = ["", "samples", "count", "cpu", "nanoseconds", "comm", "pid"]
+    """A recording: samples are (comm, functions from the leaf, count), or (..., block). A sample is 10 ms of CPU time."""
+    strings = ["", "samples", "count", "cpu", "nanoseconds", "comm", "pid", "block"]
 
     def string(text):
         if text not in strings:
@@ -33,13 +33,15 @@ def make_profile(samples, start=START):
         return field(1, string(name)) + field(2, string(unit))
 
     body = field(1, value_type("samples", "count")) + field(1, value_type("cpu", "nanoseconds"))
-    names = sorted({name for _, stack, _ in samples for name in stack})
-    for comm, stack, count in samples:
+    names = sorted({name for _, stack, *_ in samples for name in stack})
+    for comm, stack, count, *block in samples:
         locations = b"".join(varint(names.index(name) + 1) for name in stack)
         values = varint(count) + varint(count * 10_000_000)
         body += field(2, field(1, locations) + field(2, values) +
                       field(3, field(1, string("comm")) + field(2, string(comm))) +
-                      field(3, field(1, string("pid")) + field(3, 4711)))
+                      field(3, field(1, string("pid")) + field(3, 4711)) +
+                      b"".join(field(3, field(1, string("block")) + field(3, number) + field(4, string("block")))
+                               for number in block))
     for i, name in enumerate(names, 1):
         body += field(4, field(1, i) + field(3, 0x1000 + i) + field(4, field(1, i)))
         body += field(5, field(1, i) + field(2, string(name)) + field(3, string(name)))

@@ -132,7 +132,7 @@ def percentages_are_of_all_samples():
     check(in_pipe(["report", "--tree", "--focus", "inner"]).splitlines()[2].split()[0] == "33.33%", "tree")
     # Both sides of a difference are scaled by their totals, not by what is shown.
     Path("more.pb.gz").write_bytes(make_profile([("app", [LONG, "main"], 4), ("app", ["inner", "main"], 8)]))
-    table = in_pipe(["report", "--diff", "stackbeat.pb.gz", "--focus", "inner", "more.pb.gz"])
+    table = in_pipe(["report", "--all", "--diff", "stackbeat.pb.gz", "--focus", "inner", "more.pb.gz"])
     check("+20ms 33.33%" in table, table)
 
 
@@ -185,8 +185,6 @@ def tables_are_json():
           [{"function": "main", "caller": "main", "callee": None, "cum": 20_000_000},
            {"function": "main", "caller": "main", "callee": HOSTILE, "cum": 10_000_000}], calls)
     refused(b"no function 'x'\n", "--json", "--callers", "x", "hostile.pb.gz")
-    check([row["base_flat"] for row in document("--diff", "stackbeat.pb.gz", "hostile.pb.gz")["rows"]
-           if row["function"] == LONG] == [40_000_000], "diff")
     result = subprocess.run([STACKBEAT, "report", "--json", "--folded"], stderr=subprocess.PIPE, check=False)
     check(result.returncode == 2, "--folded")
 
@@ -212,7 +210,60 @@ def tables_are_csv():
     found = table("--tree", "hostile.pb.gz")
     check(found[0] == ["id", "parent", "kind", "function", "flat", "cum"] and found[3][3] == name, found)
     check(table("--callers", "main", "hostile.pb.gz")[1:] == [["main", "", "main", "30000000"]], "callers")
-    check(table("--diff", "stackbeat.pb.gz", "hostile.pb.gz")[0][4:6] == ["base_flat", "base_cum"], "diff")
+
+
+def blocks(shares, count=100):
+    """A recording of 16 blocks: {function: samples of 10 in each block}, and 10 more in odd blocks for all but `steady`."""
+    return make_profile([("app", [name, "main"], share * (count + (30 if block % 2 and name != "steady" else 0)), block)
+                         for name, share in shares.items() for block in range(16)])
+
+
+def differences_are_no_noise():
+    Path("old.pb.gz").write_bytes(blocks({"parse": 20, "steady": 10, "<b>": 70}))
+    Path("same.pb.gz").write_bytes(blocks({"parse": 20, "steady": 10, "<b>": 70}, 101))
+    Path("new.pb.gz").write_bytes(blocks({"parse": 26, "steady": 10, "<b>": 64}))
+    table = in_pipe(["report", "--diff", "old.pb.gz", "same.pb.gz"]).splitlines()
+    check(table[1] == "183200 samples in 16 blocks of time, compared with 181600 samples in 16 blocks of time;"
+          " +- is the interval of 95%", table)
+    check(table[2] == "no difference: 3 functions differ by no more than noise (--all shows them)", table)
+    table = in_pipe(["report", "--diff", "old.pb.gz", "new.pb.gz"]).splitlines()
+    check(table[2].split() == ["flat", "flat%", "+-", "cum", "cum%", "+-"], table)
+    check({line.split()[-1] for line in table[3:5]} == {"parse", "<b>"} and len(table) == 5, table)
+    check(len(in_pipe(["report", "--all", "--diff", "old.pb.gz", "new.pb.gz"]).splitlines()) >= 5, "--all")
+    found = document("--diff", "old.pb.gz", "new.pb.gz")
+    check((found["kind"], found["samples"], found["blocks"], found["base_samples"], found["base_blocks"]) ==
+          ("diff", 181600, 16, 181600, 16), found)
+    row = [row for row in found["rows"] if row["function"] == "parse"][0]
+    check((row["base_cum"], row["cum"]) == (368_000_000_000, 478_400_000_000), row)
+    check(0 < row["cum_interval"] < 10_000_000_000, row)
+    check((row["cum_is_noise"], row["flat_is_noise"]) == (0, 0), row)
+    check(subprocess.run([STACKBEAT, "report", "--csv", "--diff", "old.pb.gz", "new.pb.gz"], check=True, stdout=subprocess.PIPE)
+          .stdout.startswith(b"function,flat,cum,base_flat,base_cum,flat_interval,cum_interval,flat_is_noise,cum_is_noise\r\n"),
+          "columns")
+    # Without blocks, there is no telling, and the report says so.
+    table = in_pipe(["report", "--diff", "stackbeat.pb.gz", "stackbeat.pb.gz"]).splitlines()
+    check(table[2].startswith("without blocks of time ('stackbeat record --blocks'), samples count as a 10th"), table)
+
+
+def limits_have_a_status():
+    def status(*limits, new="new.pb.gz", form=()):
+        arguments = [word for limit in limits for word in ("--fail-if", limit)]
+        result = subprocess.run([STACKBEAT, "report", *form, "--diff", "old.pb.gz", *arguments, new],
+                                capture_output=True, check=False)
+        return result.returncode, result.stderr.decode()
+
+    code, message = status("parse>+5%")
+    check(code == 3 and message.startswith("stackbeat report: parse>+5%: parse +6.08% of the total, +-"), message)
+    check(status("parse>+9%") == (0, ""), status("parse>+9%"))
+    check(status("^b>+5%") == (0, ""), "a function without a difference")
+    check(status("<b><-5%")[0] == 3 and status("<b>>+5%")[0] == 0, "a decrease")
+    check(status("other>+1%", "pa.se>+5%", form=["--json"])[0] == 3, "--json")
+    check(status(".>+0%", ".<-0%", new="same.pb.gz") == (0, ""), "noise")
+    for wrong in ("parse", "parse>5", ">+5%", "parse<+5%", "parse>-5%", "(>+5%", "parse>+x%", "parse>+nan%"):
+        check(status(wrong)[0] == 2 and "--fail-if: " in status(wrong)[1], wrong)
+    check(status("parse>+5%", form=["--tree"])[0] == 2, "--tree")
+    result = subprocess.run([STACKBEAT, "report", "--fail-if", "a>+1%"], stderr=subprocess.PIPE, check=False)
+    check(result.returncode == 2 and b"--fail-if needs --diff" in result.stderr, result)
 
 
 def groups_have_a_table_each():
@@ -263,7 +314,7 @@ def main():
                      trees_are_ascii_without_utf8, files_are_added_up, samples_are_chosen_as_in_pprof,
                      rows_are_those_of_keys, rows_have_a_limit, percentages_are_of_all_samples,
                      callers_and_callees_are_tables, groups_have_a_table_each, tables_are_json,
-                     programs_get_all_rows, tables_are_csv, symbolize_without_symbols_changes_nothing):
+                     programs_get_all_rows, tables_are_csv, differences_are_no_noise, limits_have_a_status, symbolize_without_symbols_changes_nothing):
             name = test.__name__.replace("_", " ")
             try:
                 test()

@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
 	err = decode(ring, tail, head, &plain);
 	if (plain.samples > 1) {
-		knowing.recent = sample_cache_new(true, true);
+		knowing.recent = sample_cache_new(true, true, true);
 		if (!knowing.recent || decode(ring, tail, head, &knowing) != err ||
 		    knowing.samples + knowing.totals.samples != plain.samples)
 			abort();

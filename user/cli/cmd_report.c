@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <math.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,11 +14,13 @@
 #include "report/call_tree.h"
 #include "report/folded.h"
 #include "report/machine_report.h"
+#include "report/profile_diff.h"
 #include "report/speedscope.h"
 #include "report/text_report.h"
 
 #define ROWS_DEFAULT 30
 #define MIN_PERCENT_DEFAULT 0.5
+#define LIMITS_MAX 16u
 
 enum report_form { FORM_TOP, FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
 
@@ -29,6 +33,9 @@ struct report_arguments {
 	uint32_t form; /* enum report_form */
 	uint32_t format; /* enum report_format */
 	bool rows_given, limit_given;
+	regex_t regexes[LIMITS_MAX];
+	struct profile_diff_limit limits[LIMITS_MAX];
+	size_t limit_count;
 };
 
 static int report_option_function(const struct cli_option *option, char *value, void *options,
@@ -39,6 +46,43 @@ static int report_option_function(const struct cli_option *option, char *value, 
 	(void)error;
 	arguments->report.function = value;
 	arguments->report.callers = option->constant;
+	return 0;
+}
+
+/* Parses "REGEX>+P%" or "REGEX<-P%". The last such sign ends the regular expression. */
+static int report_option_fail_if(const struct cli_option *option, char *text, void *options,
+				 struct error *error)
+{
+	struct report_arguments *arguments = options;
+	struct profile_diff_limit *limit = &arguments->limits[arguments->limit_count];
+	regex_t *regex = &arguments->regexes[arguments->limit_count];
+	size_t length = strlen(text);
+	char *pattern, *end = NULL;
+	int err;
+
+	(void)option;
+	while (length && text[length - 1] != '<' && text[length - 1] != '>')
+		length--;
+	if (length)
+		limit->percent = strtod(text + length, &end);
+	if (length < 2 || strcmp(end, "%") ||
+	    (text[length - 1] == '<') != !!signbit(limit->percent) ||
+	    !(limit->percent >= -100 && limit->percent <= 10000))
+		return error_set(error, EINVAL,
+				 "--fail-if: '%s' is not REGEX>+P%% or REGEX<-P%%, such as "
+				 "'^parse>+5%%'",
+				 text);
+	if (arguments->limit_count == LIMITS_MAX)
+		return error_set(error, EINVAL, "--fail-if: more than %u limits", LIMITS_MAX);
+	pattern = strndup(text, length - 1);
+	err = pattern ? regcomp(regex, pattern, REG_EXTENDED | REG_NOSUB) : REG_ESPACE;
+	free(pattern);
+	if (err)
+		return error_set(error, EINVAL, "--fail-if: '%.*s' is not a regular expression",
+				 (int)length - 1, text);
+	limit->text = text;
+	limit->regex = regex;
+	arguments->limit_count++;
 	return 0;
 }
 
@@ -83,6 +127,12 @@ static const struct cli_option options[] = {
 		     "print a table for each value of a label of the samples, such as comm or "
 		     "container; with --tree: divide the root by it"),
 	DIFF_OPTIONS(struct report_arguments),
+	{0, "all", NULL, "with --diff: print functions whose difference is noise, too",
+	 OPTION_FLAG(struct report_arguments, report.all)},
+	{0, "fail-if", "LIMIT",
+	 "with --diff: exit with status 3 if the cum of a function differs by more than noise and more "
+	 "than LIMIT: REGEX>+P% or REGEX<-P%, P % of the total of BASE; repeatable",
+	 OPTION_CALL(report_option_fail_if)},
 	FILTER_OPTIONS(struct report_arguments),
 	PERCENTAGE_OPTIONS(struct report_arguments),
 	GO_HIDE_RUNTIME_OPTION(struct report_arguments, view.hides_go_runtime),
@@ -104,7 +154,7 @@ static const struct command_help help = {
 		 "all functions it called. On a terminal, names are shortened to its width, and "
 		 "$PAGER "
 		 "(default: less) shows the text. Exit status: 0; 1 if FILE can't be shown; 2 "
-		 "for a wrong command line.",
+		 "for a wrong command line; 3 if a difference is beyond a limit of --fail-if.",
 };
 
 static bool is_text(const struct report_arguments *arguments)
@@ -127,6 +177,13 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 		arguments->report.rows = ROWS_DEFAULT;
 	if (!arguments->limit_given && !arguments->report.limits_top && arguments->format)
 		arguments->report.min_percent = 0;
+	/* As for comments. */
+	arguments->report.all |= arguments->report.verbose;
+	if (arguments->limit_count && (!arguments->view.base || arguments->form != FORM_TOP))
+		return error_set(error, EINVAL,
+				 "--fail-if needs --diff and the table of functions");
+	if (arguments->view.group && arguments->view.base && arguments->form == FORM_TOP)
+		return error_set(error, EINVAL, "--group with --diff needs --tree");
 	if (!is_text(arguments) && arguments->format)
 		return error_set(error, EINVAL, "--json and --csv are for --top and --tree");
 	if (!is_text(arguments) &&
@@ -184,6 +241,8 @@ static int print_for_programs(const struct report_arguments *arguments,
 		return machine_report_tree(profile, options, format, stdout, error);
 	if (options->function)
 		return machine_report_calls(profile, options, format, stdout, error);
+	if (options->base)
+		return machine_report_diff(profile, options, format, stdout, error);
 	return machine_report_top(profile, options, format, stdout, error);
 }
 
@@ -198,6 +257,8 @@ static int print_text(const struct report_arguments *arguments, const struct pro
 		return report_tree(profile, options, stdout, error);
 	if (options->function)
 		return report_calls(profile, options, stdout, error);
+	if (options->base)
+		return report_diff(profile, options, stdout, error);
 	return report_top(profile, options, stdout, error);
 }
 
@@ -209,7 +270,9 @@ static int check_group(const char *group, const struct viewed *viewed, struct er
 	return view_label_error("--group", group, false, viewed->profile, error);
 }
 
-static int print_report(const struct report_arguments *arguments, struct error *error)
+/* Sets *exceeded to the number of differences beyond a limit. */
+static int print_report(const struct report_arguments *arguments, size_t *exceeded,
+			struct error *error)
 {
 	struct report_options options = arguments->report;
 	struct pager pager = {0};
@@ -226,6 +289,9 @@ static int print_report(const struct report_arguments *arguments, struct error *
 	if (*viewed.note.text)
 		fprintf(stderr, "stackbeat report: %s\n", viewed.note.text);
 	options.base = viewed.base;
+	options.limits = arguments->limits;
+	options.limit_count = arguments->limit_count;
+	options.exceeded = exceeded;
 	if (!arguments->view.relative) {
 		options.whole = viewed.total;
 		options.base_whole = viewed.base_total;
@@ -247,23 +313,33 @@ static int print_report(const struct report_arguments *arguments, struct error *
 	return err;
 }
 
+static int run_report(int argc, char **argv, struct report_arguments *arguments)
+{
+	size_t exceeded = 0;
+	struct error error;
+
+	if (cmd_report_parse(arguments, argc, argv, &error)) {
+		fprintf(stderr, "stackbeat report: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (arguments->view.help) {
+		print_command_help(&help, stdout);
+		return STATUS_OK;
+	}
+	if (print_report(arguments, &exceeded, &error)) {
+		fprintf(stderr, "stackbeat report: %s\n", error.text);
+		return STATUS_FAILED;
+	}
+	return exceeded ? STATUS_REGRESSION : STATUS_OK;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct report_arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT,
 					     .form = FORM_TOP};
-	struct error error;
+	int status = run_report(argc, argv, &arguments);
 
-	if (cmd_report_parse(&arguments, argc, argv, &error)) {
-		fprintf(stderr, "stackbeat report: %s\n", error.text);
-		return STATUS_USAGE;
-	}
-	if (arguments.view.help) {
-		print_command_help(&help, stdout);
-		return STATUS_OK;
-	}
-	if (print_report(&arguments, &error)) {
-		fprintf(stderr, "stackbeat report: %s\n", error.text);
-		return STATUS_FAILED;
-	}
-	return STATUS_OK;
+	for (size_t i = 0; i < arguments.limit_count; i++)
+		regfree(&arguments.regexes[i]);
+	return status;
 }

@@ -11,6 +11,7 @@ enum exit_status {
 	STATUS_FAILED = 1,
 	STATUS_USAGE = 2, /* wrong command line; nothing was done */
 	STATUS_NO_SAMPLES = 3, /* of record: no profile was written */
+	STATUS_REGRESSION = 3, /* of report: a difference is beyond a limit */
 };
 
 int cmd_annotate(int argc, char **argv);

@@ -263,6 +263,10 @@ static const struct cli_option record_options[] = {
 	 OPTION_LABELS(struct record_options, labels)},
 	{0, "label", "KEY=VALUE", "add this label to every sample; repeatable",
 	 OPTION_CALL(record_parse_label), OPTION_TARGET(struct labels, struct record_options, labels)},
+	{0, "blocks", NULL,
+	 "add a label with one of up to 32 blocks of time to every sample, from which 'stackbeat report "
+	 "--diff' finds what is noise; files are larger",
+	 OPTION_FLAG(struct record_options, blocks)},
 	{0, "save-binaries", "DIR",
 	 "save programs and libraries in DIR/.build-id, to symbolize later",
 	 OPTION_PATH(struct record_options, save_binaries)},
@@ -390,6 +394,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	    (options->session.pid_count || options->session.tid_count ||
 	     options->session.cgroup_count))
 		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	if (options->blocks)
+		options->labels.chosen |= LABEL_SET(LABEL_BLOCK);
 	options->session.goroutines = labels_of_goroutines(&options->labels);
 	if (options->no_symbolize && options->hides_go_runtime)
 		return error_set(error, EINVAL,

@@ -8,6 +8,7 @@
 
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/blocks.h"
 #include "pprof/profile.h"
 #include "session/go_labels.h"
 
@@ -51,6 +52,8 @@ enum label label_of_key(const char *key)
 		return label;
 	if (!strcmp(key, LABEL_MERGED_KEY))
 		return LABEL_MERGED;
+	if (!strcmp(key, LABEL_BLOCK_KEY))
+		return LABEL_BLOCK;
 	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
 }
 
@@ -192,6 +195,8 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 	goroutine_origin(chosen, sample, origin);
 	if (is_chosen(chosen, LABEL_CPU))
 		origin->cpu = sample->cpu;
+	if (is_chosen(chosen, LABEL_BLOCK))
+		origin->block = block_of_time(sample->time);
 	if (is_chosen(chosen, LABEL_COMM))
 		origin->first = first;
 	if (is_chosen(chosen, LABEL_THREAD) || thread)
@@ -308,6 +313,8 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		label_add_number(values, names[LABEL_GOROUTINE], (int64_t)origin->goroutine);
 	if (is_chosen(chosen, LABEL_CPU))
 		label_add_number(values, names[LABEL_CPU], origin->cpu);
+	if (is_chosen(chosen, LABEL_BLOCK))
+		label_add_number(values, LABEL_BLOCK_KEY, (int64_t)origin->block);
 	if (is_chosen(chosen, LABEL_CGROUP))
 		label_add_string(values, names[LABEL_CGROUP], process->cgroup_path);
 	if (is_chosen(chosen, LABEL_CONTAINER)) {

@@ -29,6 +29,7 @@ enum label {
 	LABEL_COUNT,
 	LABEL_MERGED = LABEL_COUNT, /* what was lost for lack of memory; can't be chosen */
 	LABEL_OTHER, /* not a label of stackbeat */
+	LABEL_BLOCK, /* see blocks.h; not among those that --labels chooses */
 };
 
 #define LABEL_TRUNCATED_KEY "truncated"
@@ -51,7 +52,7 @@ enum label {
 #define LABELS_ADDED_MAX 16
 #define LABEL_KEY_SIZE 64 /* bytes of an added key, with its NUL */
 /* Labels of a sample, at most: with LABEL_MERGED, and the process id in its namespace. */
-#define LABELS_MAX (LABEL_COUNT + 2 + LABELS_ADDED_MAX + STACKBEAT_GO_LABELS_COUNT_MAX)
+#define LABELS_MAX (LABEL_COUNT + 3 + LABELS_ADDED_MAX + STACKBEAT_GO_LABELS_COUNT_MAX)
 /* Bytes of the strings of a goroutine's labels, each with its NUL. */
 #define GO_LABELS_TEXT_SIZE                                                                        \
 	(STACKBEAT_GO_LABELS_SIZE_MAX + STACKBEAT_GO_LABELS_COUNT_MAX * sizeof(GO_LABEL_PREFIX))
@@ -101,6 +102,8 @@ struct label_origin {
 	char thread[STACKBEAT_COMM_SIZE]; /* name of the thread, padded with NULs */
 	uint64_t goroutine; /* 0: none, or unknown */
 	uint64_t go_creator; /* return address of its go statement; 0: none, or unknown */
+	uint64_t block; /* of time, see block_of_time() */
+	uint64_t unused; /* fingerprints are of pairs of words */
 };
 
 /* The properties of the process and of the stack that are not in each sample. */

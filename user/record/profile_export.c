@@ -12,6 +12,7 @@
 #include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
 #include "lib/invariant.h"
+#include "pprof/blocks.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
 #include "pprof/profile.h"
@@ -273,6 +274,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		err = end_step(profile,
 			       profile_export_symbolize(profile, &live, recording, warning));
 	kernel_free(live.kernel);
+	blocks_join(profile);
 	if (err)
 		missing = "symbols are missing";
 	normalize_err = end_step(profile, normalize_profile(profile, drop_label, counts));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/fingerprint.h"
+#include "pprof/blocks.h"
 #include "record/stack.h"
 
 /* 65,536 samples take 1.5 MiB, of which only the pages in use are resident. */
@@ -28,7 +29,7 @@ struct sample_cache_entry {
 
 struct sample_cache {
 	struct fingerprint_key key;
-	bool tid, cpu;
+	bool tid, cpu, block;
 	uint64_t used[SETS / 64]; /* a bit for each set: it may have entries */
 	struct sample_cache_entry sets[SETS][WAYS]; /* the latest first */
 };
@@ -47,7 +48,7 @@ _Static_assert(FRAMES_INDEX + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAME
 		       FINGERPRINT_WORDS_MAX,
 	       "the key is long enough for the deepest stack");
 
-struct sample_cache *sample_cache_new(bool tid, bool cpu)
+struct sample_cache *sample_cache_new(bool tid, bool cpu, bool block)
 {
 	struct sample_cache *cache = calloc(1, sizeof(*cache));
 
@@ -56,6 +57,7 @@ struct sample_cache *sample_cache_new(bool tid, bool cpu)
 	fingerprint_key_init(&cache->key);
 	cache->tid = tid;
 	cache->cpu = cpu;
+	cache->block = block;
 	return cache;
 }
 
@@ -86,6 +88,8 @@ static inline void set_head(const struct sample_cache *cache, const struct stack
 	head[0] = sample_cache_word(sample, offsetof(struct stackbeat_sample, record));
 	head[1] = sample->pid | (uint64_t)thread << 32;
 	head[2] = frames | (uint64_t)(cache->cpu ? sample->cpu : 0) << 32;
+	if (cache->block)
+		head[2] ^= block_of_time(sample->time) << 48;
 	/* The reasons why unwinding stopped, and the generation. */
 	head[3] = sample_cache_word(sample, offsetof(struct stackbeat_sample, kernel_stop));
 	_Static_assert(offsetof(struct stackbeat_sample, kernel_stop) + sizeof(head[3]) ==

@@ -22,10 +22,11 @@ struct sample_cache;
 struct stack;
 
 /*
- * An empty cache. `tid` and `cpu`: samples that differ in the thread ID or in the CPU belong to
- * different stacks. Returns NULL when out of memory. sample_cache_free() accepts NULL.
+ * An empty cache. `tid`, `cpu` and `block`: samples that differ in the thread ID, in the CPU, or in
+ * the block of time (pprof/blocks.h), of which nine hours have different ones, belong to different
+ * stacks. Returns NULL when out of memory. sample_cache_free() accepts NULL.
  */
-struct sample_cache *sample_cache_new(bool tid, bool cpu);
+struct sample_cache *sample_cache_new(bool tid, bool cpu, bool block);
 void sample_cache_free(struct sample_cache *cache);
 
 /*

@@ -90,7 +90,8 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 	table->unused = NO_STACK;
 	fingerprint_key_init(&table->key);
 	table->cache =
-		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
+		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU),
+				 labels & LABEL_SET(LABEL_BLOCK));
 	if (!table->cache) {
 		stack_table_free(table);
 		return NULL;

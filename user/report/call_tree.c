@@ -684,12 +684,11 @@ static void sum_functions(const struct calltree *tree, uint32_t top,
 	}
 }
 
-struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
-					     size_t *count)
+struct calltree_function *calltree_sums(const struct calltree *tree, uint32_t top)
 {
 	struct calltree_function *functions = calloc(tree->name_count, sizeof(*functions));
 	uint32_t *active = calloc(tree->name_count, sizeof(*active));
-	size_t i, kept = 0;
+	size_t i;
 
 	if (!functions || !active) {
 		free(functions);
@@ -700,6 +699,17 @@ struct calltree_function *calltree_functions(const struct calltree *tree, uint32
 		functions[i].name = i;
 	sum_functions(tree, top, functions, active);
 	free(active);
+	return functions;
+}
+
+struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
+					     size_t *count)
+{
+	struct calltree_function *functions = calltree_sums(tree, top);
+	size_t i, kept = 0;
+
+	if (!functions)
+		return NULL;
 	for (i = 0; i < tree->name_count; i++)
 		if (functions[i].flat != functions[i].base_flat ||
 		    functions[i].cum != functions[i].base_cum)

@@ -116,6 +116,12 @@ struct calltree_function {
 };
 
 /*
+ * The values of all names below the node `top`, as for calltree_functions(), by name. The caller
+ * frees the array. Returns NULL when out of memory.
+ */
+struct calltree_function *calltree_sums(const struct calltree *tree, uint32_t top);
+
+/*
  * The functions below the node `top`, which is the root or a group whose children are no groups,
  * except those with flat and cum 0, sorted by flat, then cum (largest first), then name; with a
  * base, those that differ from it, sorted by the differences. The caller frees the array. Returns

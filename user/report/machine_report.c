@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "lib/utf8.h"
+#include "pprof/blocks.h"
 #include "report/call_edges.h"
 #include "report/call_tree.h"
 #include "report/json_string.h"
+#include "report/profile_diff.h"
 #include "report/text_report.h"
 
 struct cell {
@@ -112,7 +114,6 @@ static void print_json_head(struct machine_report *report, const char *kind)
 		&profile->types.items[report->tree_options->sample_type];
 	const struct report_options *options = report->options;
 
-	fputs("{", report->out);
 	print_property(report, "schema", MACHINE_REPORT_SCHEMA);
 	print_property(report, "kind", kind);
 	print_property(report, "sample_type", profile_text(profile, type->type));
@@ -176,6 +177,8 @@ static int write_machine_report(const struct profile *profile, const struct repo
 		calltree_free(report.tree);
 		return err;
 	}
+	if (format == MACHINE_JSON)
+		fputc('{', out);
 	err = print(&report);
 	if (format == MACHINE_JSON)
 		fputs("\n]}\n", out);
@@ -185,11 +188,7 @@ static int write_machine_report(const struct profile *profile, const struct repo
 
 /* Functions */
 
-/* The columns with the values of a base, and those without, begin with the same ones. */
-static const char *const function_columns[] = {"group",     "function", "flat", "cum",
-					       "base_flat", "base_cum", NULL};
-static const char *const function_columns_without_base[] = {"group", "function", "flat", "cum",
-							    NULL};
+static const char *const function_columns[] = {"group", "function", "flat", "cum", NULL};
 
 /* Whether a value is above the limit of the options; a weight is a part of both profiles. */
 static bool is_above_limit(const struct machine_report *report, int64_t value, bool is_weight)
@@ -219,13 +218,9 @@ static int print_functions_below(struct machine_report *report, uint32_t node)
 			text_cell(tree->names[function->name]),
 			integer_cell(function->flat),
 			integer_cell(function->cum),
-			integer_cell(function->base_flat),
-			integer_cell(function->base_cum),
 		};
 
-		if (report->options->limits_top &&
-		    !is_above_limit(report, subtract_saturated(function->cum, function->base_cum),
-				    false))
+		if (report->options->limits_top && !is_above_limit(report, function->cum, false))
 			continue;
 		print_row(report, cells);
 		shown++;
@@ -237,11 +232,9 @@ static int print_functions_below(struct machine_report *report, uint32_t node)
 static int print_functions_or_groups(struct machine_report *report)
 {
 	const struct calltree_node *nodes = report->tree->nodes;
-	const bool has_base = report->options->base;
 	int err = 0;
 
-	print_machine_head(report, has_base ? "diff" : "functions",
-			   has_base ? function_columns : function_columns_without_base);
+	print_machine_head(report, "functions", function_columns);
 	if (!report->options->group)
 		return print_functions_below(report, 0);
 	for (uint32_t group = nodes[0].first_child; group != CALLTREE_NONE && !err;
@@ -253,8 +246,65 @@ static int print_functions_or_groups(struct machine_report *report)
 int machine_report_top(const struct profile *profile, const struct report_options *options,
 		       enum machine_format format, FILE *out, struct error *error)
 {
+	struct calltree_options tree = {.group = options->group};
+	int err = calltree_find_types(profile, options->sample_type, &tree, error);
+
+	return err ? err
+		   : write_machine_report(profile, options, &tree, format,
+					  print_functions_or_groups, out, error);
+}
+
+/* Differences */
+
+static void print_diff_row(struct machine_report *report, const struct profile_diff *diff,
+			   const struct profile_diff_row *row)
+{
+	const struct calltree_function *function = &row->function;
+	const struct cell cells[] = {
+		text_cell(report->tree->names[function->name]),
+		integer_cell(function->flat),
+		integer_cell(function->cum),
+		integer_cell(function->base_flat),
+		integer_cell(function->base_cum),
+		integer_cell((int64_t)(noise_interval(&row->flat) * diff->whole)),
+		integer_cell((int64_t)(noise_interval(&row->cum) * diff->whole)),
+		integer_cell(!row->flat_is_real),
+		integer_cell(!row->cum_is_real),
+	};
+
+	print_row(report, cells);
+}
+
+static int print_machine_diff(struct machine_report *report)
+{
+	static const char *const columns[] = {
+		"function",      "flat",         "cum",           "base_flat",    "base_cum",
+		"flat_interval", "cum_interval", "flat_is_noise", "cum_is_noise", NULL};
+	const struct report_options *options = report->options;
+	struct profile_diff diff;
+	int err = profile_diff_make(report->profile, report->tree_options, report->tree, &diff);
+
+	if (err)
+		return err;
+	if (report->format == MACHINE_JSON)
+		fprintf(report->out,
+			"\"samples\":%.0f,\n\"blocks\":%zu,\n\"base_samples\":%.0f,\n"
+			"\"base_blocks\":%zu,\n",
+			diff.now.samples, diff.now.blocks, diff.base.samples, diff.base.blocks);
+	print_machine_head(report, "diff", columns);
+	for (size_t i = 0; i < diff.count && !is_full(report, report->rows); i++)
+		print_diff_row(report, &diff, &diff.rows[i]);
+	profile_diff_check(&diff, report->tree, options->limits, options->limit_count,
+			   options->exceeded);
+	profile_diff_clear(&diff);
+	return 0;
+}
+
+int machine_report_diff(const struct profile *profile, const struct report_options *options,
+			enum machine_format format, FILE *out, struct error *error)
+{
 	struct calltree_options tree = {
-		.group = options->group,
+		.group = LABEL_BLOCK_KEY,
 		.base = options->base,
 		.absolute = options->absolute,
 		.whole = options->whole,
@@ -263,8 +313,8 @@ int machine_report_top(const struct profile *profile, const struct report_option
 	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
 	return err ? err
-		   : write_machine_report(profile, options, &tree, format,
-					  print_functions_or_groups, out, error);
+		   : write_machine_report(profile, options, &tree, format, print_machine_diff, out,
+					  error);
 }
 
 /* Callers and callees */

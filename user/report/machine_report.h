@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The tables of text_report.h for programs, as JSON or as CSV (RFC 4180). Both have the same
- * columns, which the man page describes: a change of one that is there needs another number in
+ * columns, which the man page describes: a change of a known column needs another number in
  * MACHINE_REPORT_SCHEMA.
  */
 #ifndef STACKBEAT_REPORT_MACHINE_REPORT_H
@@ -19,11 +19,13 @@ struct report_options;
 enum machine_format { MACHINE_JSON, MACHINE_CSV };
 
 /*
- * Print what report_top(), report_calls() and report_tree() show, with all rows unless the options
- * limit them. Return as these do. The caller checks `out` for write errors.
+ * Print what report_top(), report_diff(), report_calls() and report_tree() show, with all rows
+ * unless the options limit them. Return as these do. The caller checks `out` for write errors.
  */
 int machine_report_top(const struct profile *profile, const struct report_options *options,
 		       enum machine_format format, FILE *out, struct error *error);
+int machine_report_diff(const struct profile *profile, const struct report_options *options,
+			enum machine_format format, FILE *out, struct error *error);
 int machine_report_calls(const struct profile *profile, const struct report_options *options,
 			 enum machine_format format, FILE *out, struct error *error);
 int machine_report_tree(const struct profile *profile, const struct report_options *options,

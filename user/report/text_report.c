@@ -9,8 +9,10 @@
 
 #include "lib/array.h"
 #include "lib/utf8.h"
+#include "pprof/blocks.h"
 #include "report/call_edges.h"
 #include "report/call_tree.h"
+#include "report/profile_diff.h"
 #include "report/profile_notes.h"
 #include "report/short_name.h"
 #include "report/units.h"
@@ -33,6 +35,7 @@
 struct report {
 	const struct profile *profile;
 	const struct report_options *options;
+	const struct calltree_options *tree_options;
 	const struct calltree *tree;
 	const char *type; /* sample type */
 	const char *type_unit;
@@ -243,17 +246,125 @@ static size_t limit_functions(const struct report *report, struct calltree_funct
 	return kept;
 }
 
+/* "  +12ms  4.00%  +-0.53%": a value with its share of the base, and the interval of it. */
+static void print_diff_change(const struct report *report, const struct profile_diff *diff,
+			      int64_t value, const struct noise_difference *difference)
+{
+	char text[PERCENT_TEXT_MAX];
+	const int64_t whole = (int64_t)diff->whole;
+
+	text_report_print_value(report, value);
+	print_percent(report, value);
+	fprintf(report->out, " %7s",
+		percent_format(text, (int64_t)(noise_interval(difference) * diff->whole), whole));
+}
+
+static int print_diff_rows(const struct report *report, const struct profile_diff *diff,
+			   size_t rows)
+{
+	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
+	int err = 0;
+
+	fprintf(report->out, "%*s %6s %7s %*s %6s %7s\n", width, "flat", "flat%", "+-", width,
+		"cum", "cum%", "+-");
+	for (size_t i = 0; i < diff->count && rows && !err; i++) {
+		const struct profile_diff_row *row = &diff->rows[i];
+
+		if (!row->flat_is_real && !row->cum_is_real && !report->options->all)
+			continue;
+		print_diff_change(report, diff, flat_value(&row->function), &row->flat);
+		fputc(' ', report->out);
+		print_diff_change(report, diff, cum_value(&row->function), &row->cum);
+		fprintf(report->out, "  ");
+		err = print_name(report, report->tree->names[row->function.name],
+				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 2 + 19);
+		rows--;
+	}
+	return err;
+}
+
+static void print_diff_side(const struct report *report, const struct profile_diff_side *side)
+{
+	fprintf(report->out, "%.0f samples", side->samples);
+	if (side->blocks >= NOISE_BLOCKS_MIN)
+		fprintf(report->out, " in %zu blocks of time", side->blocks);
+}
+
+/* What the intervals follow from. */
+static void print_diff_head(const struct report *report, const struct profile_diff *diff)
+{
+	print_diff_side(report, &diff->now);
+	fprintf(report->out, ", compared with ");
+	print_diff_side(report, &diff->base);
+	fprintf(report->out, "; +- is the interval of %g%%", 100 * NOISE_CONFIDENCE);
+	if (diff->now.blocks < NOISE_BLOCKS_MIN || diff->base.blocks < NOISE_BLOCKS_MIN)
+		fprintf(report->out,
+			"\nwithout blocks of time ('stackbeat record --blocks'), samples count as "
+			"a %.0fth of independent ones",
+			NOISE_DESIGN_EFFECT);
+	fputc('\n', report->out);
+}
+
+static struct unit diff_unit(const struct report *report, const struct profile_diff *diff)
+{
+	int64_t smallest = 0, value;
+
+	for (size_t i = 0; i < diff->count; i++) {
+		const struct profile_diff_row *row = &diff->rows[i];
+
+		value = magnitude(flat_value(&row->function))
+				?: magnitude(cum_value(&row->function));
+		if ((row->flat_is_real || row->cum_is_real || report->options->all) &&
+		    (!smallest || value < smallest))
+			smallest = value;
+	}
+	return choose_unit(report, smallest ? smallest : report->tree->total);
+}
+
+static int print_diff(struct report *report, struct error *error)
+{
+	const struct report_options *options = report->options;
+	struct profile_diff diff;
+	size_t shown;
+	int err = profile_diff_make(report->profile, report->tree_options, report->tree, &diff);
+
+	if (err)
+		return error_errno(error, -err, "the report");
+	shown = options->all ? diff.count : diff.real;
+	report->unit = diff_unit(report, &diff);
+	if (options->rows && options->rows < shown)
+		shown = options->rows;
+	text_report_print_head(report, shown, diff.count);
+	print_diff_head(report, &diff);
+	if (shown)
+		err = print_diff_rows(report, &diff, shown);
+	if (!diff.count)
+		fputs("no difference\n", report->out);
+	else if (!options->all && diff.real < diff.count)
+		fprintf(report->out,
+			"%s%zu functions differ by no more than noise (--all shows them)\n",
+			diff.real ? "" : "no difference: ", diff.count - diff.real);
+	profile_diff_check(&diff, report->tree, options->limits, options->limit_count,
+			   options->exceeded);
+	profile_diff_clear(&diff);
+	return err ? error_errno(error, -err, "the report") : 0;
+}
+
 /* One line: "comm app: cpu 60ms (54.55%), 30 of 99 functions". */
 static void print_group_head(const struct report *report, uint32_t node, size_t shown, size_t count)
 {
 	const struct calltree_node *group = &report->tree->nodes[node];
+	const char *key = report->options->group, *name = report->tree->names[group->name];
 	const int64_t value = subtract_saturated(group->total, group->base_total);
 	char text[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
 
 	fputc('\n', report->out);
-	utf8_print(report->out, report->options->group);
-	fputc(' ', report->out);
-	utf8_print(report->out, report->tree->names[group->name]);
+	/* Numbers have the key before them already. */
+	if (strncmp(name, key, strlen(key)) || name[strlen(key)] != ' ') {
+		utf8_print(report->out, key);
+		fputc(' ', report->out);
+	}
+	utf8_print(report->out, name);
 	fprintf(report->out, ": %s%s (%s)", report->options->base && value > 0 ? "+" : "",
 		unit_format_best(text, value, report->type_unit),
 		percent_format(percent, value, whole_of(report)));
@@ -517,6 +628,7 @@ static int write_report(const struct profile *profile, const struct report_optio
 	struct report report = {
 		.profile = profile,
 		.options = options,
+		.tree_options = tree_options,
 		.type = profile_text(profile, type->type),
 		.type_unit = profile_text(profile, type->unit),
 		.out = out,
@@ -548,6 +660,21 @@ int report_top(const struct profile *profile, const struct report_options *optio
 	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
 	return err ? err : write_report(profile, options, &tree, print_top, out, error);
+}
+
+int report_diff(const struct profile *profile, const struct report_options *options, FILE *out,
+		struct error *error)
+{
+	struct calltree_options tree = {
+		.group = LABEL_BLOCK_KEY,
+		.base = options->base,
+		.absolute = options->absolute,
+		.whole = options->whole,
+		.base_whole = options->base_whole,
+	};
+	int err = calltree_find_types(profile, options->sample_type, &tree, error);
+
+	return err ? err : write_report(profile, options, &tree, print_diff, out, error);
 }
 
 int report_calls(const struct profile *profile, const struct report_options *options, FILE *out,

@@ -11,6 +11,8 @@
 #include "lib/error.h"
 
 struct profile;
+struct profile_diff;
+struct profile_diff_limit;
 
 struct report_options {
 	const char *sample_type; /* NULL: the default of the profile */
@@ -24,6 +26,10 @@ struct report_options {
 	 * percentages refer; 0: what is left.
 	 */
 	int64_t whole, base_whole;
+	bool all; /* differences that are noise, too */
+	const struct profile_diff_limit *limits; /* of differences */
+	size_t limit_count;
+	size_t *exceeded; /* increased for each row that is beyond a limit; NULL: no limits */
 	size_t rows; /* maximum number; 0: all */
 	double min_percent; /* of the tree: calls below this part of the total are omitted */
 	bool limits_top; /* min_percent is for functions, too: their cum */
@@ -38,12 +44,18 @@ struct report_options {
  * Prints a line about the profile, the functions with the largest values as `pprof -top` does, in a
  * table for each group, and
  * what the profile lacks to `out`. The caller checks
- * `out` for write errors. With a base, values are differences from it, and percentages refer to its
- * total, as in `pprof -top -diff_base`. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
+ * `out` for write errors. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
  * to compare) or -ENOMEM.
  */
 int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error);
+
+/*
+ * Prints the functions that differ from the base by more than noise (profile_diff.h), with the
+ * interval of each difference. Returns as report_top().
+ */
+int report_diff(const struct profile *profile, const struct report_options *options, FILE *out,
+		struct error *error);
 
 /*
  * Prints the callers or callees of options->function, without a base or groups. Returns as

@@ -307,6 +307,8 @@ static void symbolization_has_options(void **state)
 		"0");
 	REFUSES("--symbolize-timeout: '604801'", "--symbolize-timeout", "604801");
 	PARSES("--no-symbolize");
+	PARSES("--labels", "pid", "--blocks");
+	assert_int_equal(options.labels.chosen, LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_BLOCK));
 	assert_false(options.hides_go_runtime);
 	REFUSES("--go-hide-runtime and --no-symbolize", "--no-symbolize", "--go-hide-runtime");
 }
@@ -967,19 +969,20 @@ static void views_have_options_in_common(void **state)
 	REFUSES_VIEW("--diff: only one of both files can be standard input", "-", "--diff", "-");
 }
 
+/* clang-format off */
+static const struct cli_option short_table[] = {
+	{'o', "output", "FILE",
+	 "123456789 123456789 123456789 123456789 123456789 12345678 end",
+	 OPTION_CALL(option_ignore)},
+	{0, "sixteen-letters.", "N", "begins beside it", OPTION_CALL(option_ignore)},
+	{0, "seventeen-letters", "N", "begins  below it", OPTION_CALL(option_ignore)},
+	{'x', NULL, NULL, "no name", OPTION_CALL(option_ignore)},
+	HELP_OPTION(struct viewer, view.help),
+};
+/* clang-format on */
+
 static void help_has_columns(void **state)
 {
-	/* clang-format off */
-	const struct cli_option short_table[] = {
-		{'o', "output", "FILE",
-		 "123456789 123456789 123456789 123456789 123456789 12345678 end",
-		 OPTION_CALL(option_ignore)},
-		{0, "sixteen-letters.", "N", "begins beside it", OPTION_CALL(option_ignore)},
-		{0, "seventeen-letters", "N", "begins  below it", OPTION_CALL(option_ignore)},
-		{'x', NULL, NULL, "no name", OPTION_CALL(option_ignore)},
-		HELP_OPTION(struct viewer, view.help),
-	};
-	/* clang-format on */
 	struct command_help help = {
 		.synopsis = "stackbeat it",
 		.description = "123456789 123456789 123456789 123456789 123456789 123456789 "

@@ -314,7 +314,7 @@ static void runtime_of_go_is_hidden_if_wanted(void **state)
 	assert_int_equal(run_with(cmd_report, "report --folded --go-hide-runtime", "a.pb.gz"),
 			 STATUS_OK);
 	assert_string_equal(output, "main.work 7\n");
-	snprintf(words, sizeof(words), "report --diff %s", in_sandbox("base.pb.gz"));
+	snprintf(words, sizeof(words), "report --all --diff %s", in_sandbox("base.pb.gz"));
 	assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
 	assert_non_null(strstr(output, "runtime.mallocgc"));
 	assert_non_null(strstr(output, "runtime.memmove"));

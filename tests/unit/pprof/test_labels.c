@@ -350,6 +350,7 @@ static void maximum_of_labels_fits(void **state)
 
 	(void)state;
 	add_all(&labels);
+	labels.chosen |= LABEL_SET(LABEL_BLOCK);
 	process.ns_pid = 7;
 	process.truncated = "max-depth";
 	process.go_labels = &most.labels;
@@ -362,6 +363,26 @@ static void maximum_of_labels_fits(void **state)
 	label_set_go_creator(&values.items[values.count++], 1);
 	/* But for "merged", which comes later. */
 	assert_int_equal(values.count, LABELS_MAX - 1);
+}
+
+/* The block of time is no label of --labels. */
+static void block_is_a_label_of_its_own(void **state)
+{
+	struct labels labels = chosen("all");
+	struct stackbeat_sample sample = {.time = UINT64_C(7) << 29};
+	struct label_values values;
+	struct label_origin origin;
+
+	(void)state;
+	label_origin(labels.chosen, "", &sample, &origin);
+	assert_int_equal(origin.block, 0);
+	assert_int_equal(label_of_key("block"), LABEL_BLOCK);
+	labels.chosen = LABEL_SET(LABEL_BLOCK);
+	label_origin(labels.chosen, "", &sample, &origin);
+	label_values(&labels, &origin, &server, &values);
+	assert_int_equal(values.count, 1);
+	assert_string_equal(values.items[0].key, "block");
+	assert_int_equal(values.items[0].number, 7);
 }
 
 /* Properties without a chosen label do not distinguish samples. */
@@ -425,6 +446,7 @@ int main(void)
 		cmocka_unit_test(creator_is_behind_the_goroutine),
 		cmocka_unit_test(creators_are_locations_of_the_profile),
 		cmocka_unit_test(maximum_of_labels_fits),
+		cmocka_unit_test(block_is_a_label_of_its_own),
 		cmocka_unit_test(origins_hold_chosen_labels_only),
 		cmocka_unit_test(names_are_terminated),
 	};

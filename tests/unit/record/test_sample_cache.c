@@ -71,7 +71,7 @@ static struct stack *find_stack(const struct sample_cache *cache,
 
 static void inserted_sample_is_found(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
@@ -106,7 +106,7 @@ static void different_sample_is_not_found(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct sample_cache *cache = sample_cache_new(true, true);
+		struct sample_cache *cache = sample_cache_new(true, true, true);
 		struct stackbeat_sample *sample = make_sample(3);
 
 		sample_cache_insert(cache, sample, stack_of(1));
@@ -119,10 +119,29 @@ static void different_sample_is_not_found(void **state)
 	}
 }
 
+/* Samples of another block of time have another stack, if they are wanted apart. */
+static void blocks_of_time_are_kept_apart(void **state)
+{
+	(void)state;
+	for (int apart = 0; apart < 2; apart++) {
+		struct sample_cache *cache = sample_cache_new(false, false, apart);
+		struct stackbeat_sample *sample = make_sample(3);
+
+		sample->time = UINT64_C(5) << 29;
+		sample_cache_insert(cache, sample, stack_of(1));
+		sample->time = (UINT64_C(6) << 29) - 1;
+		assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+		sample->time = UINT64_C(6) << 29;
+		assert_ptr_equal(find_stack(cache, sample), apart ? NULL : stack_of(1));
+		free(sample);
+		sample_cache_free(cache);
+	}
+}
+
 /* A process has the name of its first thread at sample time: see pprof/labels.h. */
 static void first_thread_is_distinguished(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
@@ -140,7 +159,7 @@ static void first_thread_is_distinguished(void **state)
 /* An address space that has changed may have the same frames, with other names. */
 static void generations_are_distinguished(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
@@ -172,7 +191,7 @@ static void generations_are_distinguished(void **state)
 /* A sample may come after its address space was forgotten: its stack is counted no more. */
 static void removed_stack_is_not_found(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
@@ -190,7 +209,7 @@ static void removed_stack_is_not_found(void **state)
 /* Processes that end are forgotten often: that must not read the whole cache. */
 static void forgetting_takes_the_effort_of_what_is_cached(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 	uint64_t before, first, second;
 
@@ -229,7 +248,7 @@ static void forgetting_takes_the_effort_of_what_is_cached(void **state)
 
 static void latest_stack_of_a_sample_is_found(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
@@ -243,7 +262,7 @@ static void latest_stack_of_a_sample_is_found(void **state)
 /* Programs can choose their frames such that the kernel's hash does not distinguish them. */
 static void stacks_with_the_same_hash_are_distinguished(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *deep = make_sample(200), *shallow = make_sample(2);
 	unsigned int found = 0;
 
@@ -282,7 +301,7 @@ static void set_number(struct stackbeat_sample *sample, uint64_t number)
 /* Fewer than 1 % of 10,000 stacks are evicted by others, however deep they are. */
 static void many_deep_stacks_are_cached(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(FRAMES);
 	unsigned int found = 0;
 
@@ -308,7 +327,7 @@ static void many_deep_stacks_are_cached(void **state)
 /* A record that is larger than any the kernel writes is neither inserted nor read. */
 static void too_large_sample_is_not_cached(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(SAMPLE_FRAMES_MAX);
 
 	(void)state;
@@ -336,7 +355,7 @@ static void similar_stacks_do_not_collide(void **state)
 
 	(void)state;
 	for (unsigned int shift = 0; shift < 60; shift++) {
-		struct sample_cache *cache = sample_cache_new(false, false);
+		struct sample_cache *cache = sample_cache_new(false, false, false);
 
 		for (uint64_t i = 0; i < 16; i++) {
 			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
@@ -354,7 +373,7 @@ static void similar_stacks_do_not_collide(void **state)
 /* Samples are matched up to the first unknown one, and an incomplete one is not matched. */
 static void consecutive_samples_are_matched(void **state)
 {
-	struct sample_cache *cache = sample_cache_new(false, false);
+	struct sample_cache *cache = sample_cache_new(false, false, false);
 	struct stackbeat_sample *sample = make_sample(3);
 	size_t size = sample->record.size;
 	uint8_t *row = malloc(4 * size);
@@ -384,6 +403,7 @@ static void consecutive_samples_are_matched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_of_time_are_kept_apart),
 		cmocka_unit_test(inserted_sample_is_found),
 		cmocka_unit_test(different_sample_is_not_found),
 		cmocka_unit_test(first_thread_is_distinguished),

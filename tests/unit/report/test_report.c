@@ -175,37 +175,47 @@ static void differences_are_listed(void **state)
 {
 	struct profile *profile = read_back(state, changed_profile());
 	struct profile *base = read_back(state, example_profile());
-	struct report_options options = {.base = base, .rows = 4};
+	struct report_options options = {.base = base, .rows = 4, .all = true};
 
 	/* 220 ms are scaled to 110 ms. */
 	assert_report(
-		profile, report_top, &options,
+		profile, report_diff, &options,
 		"cpu 220ms in 2s (11.00%), compared with 110ms, scaled by 0.5, 4 of 7 functions\n"
-		"      flat  flat%   sum%        cum   cum%\n"
-		"     +70ms 63.64% 63.64%      +70ms 63.64%  new\n"
-		"     -30ms 27.27% 36.36%      -30ms 27.27%  vfs_read\n"
-		"     -20ms 18.18% 18.18%      -20ms 18.18%  inner\n"
-		"     -10ms  9.09%  9.09%      -30ms 27.27%  outer\n");
-	options.absolute = true;
-	options.rows = 3;
-	assert_report(profile, report_top, &options,
-		      "cpu 220ms in 2s (11.00%), compared with 110ms, 3 "
-		      "of 9 functions\n"
-		      "      flat  flat%   sum%        cum   cum%\n"
-		      "    +140ms 127.27% 127.27%     +140ms 127.27%  new\n"
-		      "     +30ms 27.27% 154.55%      +30ms 27.27%  fib\n"
-		      "     -20ms 18.18% 136.36%      -20ms 18.18%  inner\n");
-	options.raw_values = true;
-	options.rows = 1;
-	assert_report(profile, report_top, &options,
-		      "cpu 220ms in 2s (11.00%), compared with 110ms, 1 "
-		      "of 9 functions\n"
-		      "                flat  flat%   sum%                  cum   cum%\n"
-		      "           140000000 127.27% 127.27%            140000000 127.27%  new\n");
+		"22 samples, compared with 11 samples; +- is the interval of 95%\n"
+		"without blocks of time ('stackbeat record --blocks'), samples count as a 10th of "
+		"independent ones\n"
+		"      flat  flat%      +-        cum   cum%      +-\n"
+		"     +70ms 63.64% 113.12%      +70ms 63.64% 113.12%  new\n"
+		"     -30ms 27.27%  88.28%      -30ms 27.27%  88.28%  vfs_read\n"
+		"     -20ms 18.18%  54.61%      -20ms 18.18%  54.61%  inner\n"
+		"     -10ms  9.09%  39.23%      -30ms 27.27%  65.80%  outer\n");
+	options.all = false;
+	assert_report(
+		profile, report_diff, &options,
+		"cpu 220ms in 2s (11.00%), compared with 110ms, scaled by 0.5, 0 of 7 functions\n"
+		"22 samples, compared with 11 samples; +- is the interval of 95%\n"
+		"without blocks of time ('stackbeat record --blocks'), samples count as a 10th of "
+		"independent ones\n"
+		"no difference: 7 functions differ by no more than noise (--all shows them)\n");
 	options = (struct report_options){.base = profile};
-	assert_report(profile, report_top, &options,
-		      "cpu 220ms in 2s (11.00%), compared with 220ms, scaled by 1\n"
-		      "      flat  flat%   sum%        cum   cum%\n");
+	assert_report(
+		profile, report_diff, &options,
+		"cpu 220ms in 2s (11.00%), compared with 220ms, scaled by 1\n"
+		"22 samples, compared with 22 samples; +- is the interval of 95%\n"
+		"without blocks of time ('stackbeat record --blocks'), samples count as a 10th of "
+		"independent ones\n"
+		"no difference\n");
+	/* Values that are not scaled, as integers. */
+	options = (struct report_options){
+		.base = base, .absolute = true, .all = true, .raw_values = true, .rows = 1};
+	assert_report(
+		profile, report_diff, &options,
+		"cpu 220ms in 2s (11.00%), compared with 110ms, 1 of 9 functions\n"
+		"22 samples, compared with 11 samples; +- is the interval of 95%\n"
+		"without blocks of time ('stackbeat record --blocks'), samples count as a 10th of "
+		"independent ones\n"
+		"                flat  flat%      +-                  cum   cum%      +-\n"
+		"           140000000 127.27%  82.06%            140000000 127.27%  82.06%  new\n");
 	profile_free(profile);
 	profile_free(base);
 }
