@@ -21,7 +21,10 @@ def field(number, value):
 
 
 def make_profile(samples, start=START):
-    """A recording: samples are (comm, functions from the leaf, count), or (..., block). A sample is 10 ms of CPU time."""
+    """A recording: samples are (comm, functions from the leaf, count), or (..., block). A sample is 10 ms of CPU time.
+
+    Functions whose name begins with "[k]" are the kernel's.
+    """
     strings = ["", "samples", "count", "cpu", "nanoseconds", "comm", "pid", "block"]
 
     def string(text):
@@ -43,8 +46,12 @@ def make_profile(samples, start=START):
                       b"".join(field(3, field(1, string("block")) + field(3, number) + field(4, string("block")))
                                for number in block))
     for i, name in enumerate(names, 1):
-        body += field(4, field(1, i) + field(3, 0x1000 + i) + field(4, field(1, i)))
+        is_kernel = name.startswith("[k]")
+        name = name.removeprefix("[k]")
+        body += field(4, field(1, i) + (field(2, 1) if is_kernel else b"") + field(3, 0x1000 + i) + field(4, field(1, i)))
         body += field(5, field(1, i) + field(2, string(name)) + field(3, string(name)))
+    if any(name.startswith("[k]") for name in names):
+        body += field(3, field(1, 1) + field(2, 0x1000) + field(3, 1 << 40) + field(5, string("[kernel.kallsyms]")))
     body += b"".join(field(6, text.encode()) for text in strings)
     body += field(9, start * 10**9) + field(10, 60 * 10**9)
     body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000) + field(14, string("cpu"))

@@ -266,6 +266,27 @@ def limits_have_a_status():
     check(result.returncode == 2 and b"--fail-if needs --diff" in result.stderr, result)
 
 
+def leaves_with_interrupts_off_are_marked():
+    name = "_raw_spin_unlock_irqrestore"
+    Path("irqs.pb.gz").write_bytes(make_profile([
+        ("app", ["[k]" + name, "[k]try_to_wake_up", "main"], 3), ("app", ["[k]finish_task_switch.isra.0", "[k]schedule"], 2),
+        ("app", ["[k]work", "[k]" + name, "main"], 1), ("app", ["finish_task_switch", "main"], 1)]))
+    table = in_pipe(["report", "irqs.pb.gz"])
+    check([line.split(None, 5)[5] for line in table.splitlines() if "[irqs off]" in line and not line.startswith("[")] ==
+          [name + " [irqs off]", "finish_task_switch.isra.0 [irqs off]"], table)
+    check(table.splitlines()[-1].startswith("[irqs off]: "), table)
+    tree = in_pipe(["report", "--tree", "irqs.pb.gz"])
+    check(tree.count(" [irqs off]\n") == 2 and "\n[irqs off]: " in tree, tree)
+    check("[irqs off]" not in in_pipe(["report", "--raw-values", "irqs.pb.gz"]), "raw values")
+    check("[irqs off]" not in in_pipe(["report"]), "a profile without them")
+    # Their time is the callers'; what is no leaf stays, and so does a function of a program.
+    check(sorted(in_pipe(["report", "--folded", "--fold-irqs-off", "irqs.pb.gz"]).splitlines()) ==
+          [f"main;{name};work 10000000", "main;finish_task_switch 10000000", "main;try_to_wake_up 30000000",
+           "schedule 20000000"], "folded")
+    svg = in_pipe(["flamegraph", "--fold-irqs-off", "-o", "-", "irqs.pb.gz"])
+    check("isra" not in svg.split('id="data"')[1].split("</script>")[0], "flame graph")
+
+
 def groups_have_a_table_each():
     Path("two.pb.gz").write_bytes(make_profile([("app", ["f", "main"], 4), ("<b>", ["f", "main"], 2), ("<b>", ["g"], 3)]))
     table = in_pipe(["report", "--group", "comm", "-n", "1", "two.pb.gz"]).splitlines()
@@ -314,7 +335,7 @@ def main():
                      trees_are_ascii_without_utf8, files_are_added_up, samples_are_chosen_as_in_pprof,
                      rows_are_those_of_keys, rows_have_a_limit, percentages_are_of_all_samples,
                      callers_and_callees_are_tables, groups_have_a_table_each, tables_are_json,
-                     programs_get_all_rows, tables_are_csv, differences_are_no_noise, limits_have_a_status, symbolize_without_symbols_changes_nothing):
+                     programs_get_all_rows, tables_are_csv, differences_are_no_noise, leaves_with_interrupts_off_are_marked, limits_have_a_status, symbolize_without_symbols_changes_nothing):
             name = test.__name__.replace("_", " ")
             try:
                 test()

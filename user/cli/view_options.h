@@ -27,6 +27,7 @@ struct view_options {
 	bool relative; /* percentages of what is shown */
 	const char *patterns[VIEW_PATTERNS]; /* regular expressions; NULL: none */
 	bool lines; /* names with source lines */
+	bool folds_irqs_off; /* leaves that enable interrupts are a part of their callers */
 	const char *sort; /* keys, with commas; NULL: functions */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	bool help;
@@ -59,7 +60,11 @@ option_fn option_percentage;
 	PATTERN_OPTION(type, "hide", VIEW_HIDE,                                                    \
 		       "leave out such frames: their time is the caller's"),                       \
 	PATTERN_OPTION(type, "show", VIEW_SHOW, "show only such frames"),                          \
-	{0, "lines", NULL, "divide functions by source lines", OPTION_FLAG(type, view.lines)}
+	{0, "lines", NULL, "divide functions by source lines", OPTION_FLAG(type, view.lines)},          \
+	{0, "fold-irqs-off", NULL,                                                                 \
+	 "leave out kernel functions at the leaf end that enable interrupts: their time is the "   \
+	 "caller's",                                                                               \
+	 OPTION_FLAG(type, view.folds_irqs_off)}
 #define PERCENTAGE_OPTIONS(type)                                                                   \
 	{0, "percentage", "KIND",                                                                  \
 	 "of what percentages are after --focus and such: absolute: of all samples (default), or " \

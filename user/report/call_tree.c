@@ -126,26 +126,12 @@ static int add_unresolved_frame(struct builder *builder, const struct profile_lo
 	return err;
 }
 
-/* The kernel and its modules have names in brackets; so does some user memory. */
-static enum frame_kind resolved_kind(const char *file)
-{
-	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]",
-					   "[stack", "[merged]",   "[file]"};
-
-	if (*file != '[')
-		return FRAME_USER;
-	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++) {
-		if (!strncmp(file, user[i], strlen(user[i])))
-			return FRAME_USER;
-	}
-	return FRAME_KERNEL;
-}
-
 static int call_tree_add_location(struct builder *builder, const struct profile_location *location)
 {
 	const struct profile *profile = builder->profile;
 	const struct profile_line *lines = profile_lines(profile, location);
-	enum frame_kind kind = resolved_kind(location_file(profile, location));
+	enum frame_kind kind =
+		is_kernel_file(location_file(profile, location)) ? FRAME_KERNEL : FRAME_USER;
 	int err = 0;
 
 	if (!location->line_count)

@@ -19,6 +19,21 @@ const char *location_file(const struct profile *profile, const struct profile_lo
 	return profile_text(profile, profile->mappings.items[location->mapping].file);
 }
 
+bool is_kernel_file(const char *path)
+{
+	/* The kernel and its modules have names in brackets; so does some user memory. */
+	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]",
+					   "[stack", "[merged]",   "[file]"};
+
+	if (*path != '[')
+		return false;
+	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++) {
+		if (!strncmp(path, user[i], strlen(user[i])))
+			return false;
+	}
+	return true;
+}
+
 char *address_name(const struct profile *profile, const struct profile_location *location)
 {
 	const char *path = location_file(profile, location), *slash = strrchr(path, '/');

@@ -12,6 +12,7 @@
 #include "pprof/profile_merge.h"
 #include "pprof/service.h"
 #include "report/frame_name.h"
+#include "report/irqs_off.h"
 
 /* Each place of a name but the last has at least this width, in columns. */
 #define KEY_COLUMNS 15
@@ -22,6 +23,7 @@ enum {
 	IS_FOCUSED = 1,
 	IS_IGNORED = 2,
 	IS_HIDDEN = 4, /* all of its lines */
+	ENABLES_IRQS = 8, /* see irqs_off.h */
 };
 
 struct place {
@@ -146,6 +148,10 @@ static int make_place(struct maker *maker, uint32_t number, struct place *place)
 		place->flags |= IS_FOCUSED;
 	if (view->ignore && location_matches(maker->from, old, view->ignore))
 		place->flags |= IS_IGNORED;
+	if (view->folds_irqs_off && old->line_count == 1 &&
+	    is_kernel_file(location_file(maker->from, old)) &&
+	    irqs_off_ends_in(function_name(maker->from, old_lines->function)))
+		place->flags |= ENABLES_IRQS;
 	maker->matches.focus |= (place->flags & IS_FOCUSED) != 0;
 	maker->matches.ignore |= (place->flags & IS_IGNORED) != 0;
 	place->location = profile_translate_location(&maker->translation, number);
@@ -325,7 +331,7 @@ static int make_stack(struct maker *maker, size_t sample)
 	const struct profile_view *view = maker->view;
 	const uint32_t stack = maker->from->samples.items[sample].stack;
 	const uint32_t *locations = profile_stack_locations(maker->from, stack);
-	bool focused = !view->focus;
+	bool focused = !view->focus, is_leaf = true;
 	int err = 0;
 
 	maker->item_count = 0;
@@ -339,6 +345,11 @@ static int make_stack(struct maker *maker, size_t sample)
 		focused |= (place->flags & IS_FOCUSED) != 0;
 		if (place->flags & IS_HIDDEN)
 			continue;
+		/* A leaf, but not an only frame: its time is the caller's. */
+		if (place->flags & ENABLES_IRQS && is_leaf &&
+		    i + 1 < maker->from->stacks.items[stack].count)
+			continue;
+		is_leaf = false;
 		if (maker->has_frame_key)
 			err = add_named(maker, sample, locations[i]);
 		else if (!view->key_count)
@@ -408,7 +419,7 @@ static int make_view(struct maker *maker)
 bool profile_view_is_whole(const struct profile_view *view)
 {
 	return !view->focus && !view->ignore && !view->hide && !view->show && !view->lines &&
-	       !view->key_count;
+	       !view->folds_irqs_off && !view->key_count;
 }
 
 int profile_view_make(const struct profile *profile, const struct profile_view *view,

@@ -23,6 +23,7 @@ struct profile_view {
 	const regex_t *ignore; /* no sample with such a frame */
 	const regex_t *hide; /* without these frames */
 	const regex_t *show; /* only these frames */
+	bool folds_irqs_off; /* leaves that enable interrupts are a part of their callers */
 	bool lines; /* names with source file and line */
 	/*
 	 * What names are made of: "comm", "dso", "sym" (or "symbol"), "line" (or "srcline"),

@@ -12,6 +12,7 @@
 #include "pprof/blocks.h"
 #include "report/call_edges.h"
 #include "report/call_tree.h"
+#include "report/irqs_off.h"
 #include "report/profile_diff.h"
 #include "report/profile_notes.h"
 #include "report/short_name.h"
@@ -23,6 +24,7 @@
 #define PERCENT_WIDTH 7
 #define BRANCH_WIDTH 3
 #define NAME_COLUMNS_MIN 16 /* also if the line is too long then */
+#define IRQS_OFF_MARK " [irqs off]" /* see irqs_off.h */
 #define ELLIPSIS "\xe2\x80\xa6"
 
 /* As in perf: percentages that matter, and those that do not. */
@@ -40,6 +42,8 @@ struct report {
 	const char *type; /* sample type */
 	const char *type_unit;
 	struct unit unit; /* of the printed values */
+	bool *enable_irqs; /* by name: of a leaf that enables interrupts */
+	bool *has_mark; /* set by a line with IRQS_OFF_MARK */
 	FILE *out;
 };
 
@@ -140,12 +144,38 @@ static void text_report_print_head(const struct report *report, size_t shown, si
 	fputc('\n', report->out);
 }
 
-/* The name in what is left of the line behind `used` columns. */
-static int print_name(const struct report *report, const char *name, size_t used)
+/* Whether a node is a leaf of the kernel that enables interrupts. */
+static bool enables_irqs(const struct calltree *tree, uint32_t node)
+{
+	return tree->nodes[node].kind == FRAME_KERNEL &&
+	       (tree->nodes[node].self || tree->nodes[node].base_self) &&
+	       irqs_off_ends_in(tree->names[tree->nodes[node].name]);
+}
+
+/* Finds the names of all leaves that enable interrupts. Returns 0 or -ENOMEM. */
+static int find_irqs_off(struct report *report)
+{
+	const struct calltree *tree = report->tree;
+
+	report->enable_irqs = calloc(tree->name_count, sizeof(*report->enable_irqs));
+	if (!report->enable_irqs)
+		return -ENOMEM;
+	for (uint32_t node = 0; node < tree->node_count; node++)
+		report->enable_irqs[tree->nodes[node].name] |= enables_irqs(tree, node);
+	return 0;
+}
+
+/*
+ * The name in what is left of the line behind `used` columns, with a mark if it is of a leaf that
+ * enables interrupts.
+ */
+static int print_name(const struct report *report, const char *name, size_t used, bool irqs_off)
 {
 	const struct report_options *options = report->options;
-	const size_t room = options->columns > used + NAME_COLUMNS_MIN ? options->columns - used
-								       : NAME_COLUMNS_MIN;
+	const char *mark = irqs_off && !options->raw_values ? IRQS_OFF_MARK : "";
+	const size_t before = used + strlen(mark);
+	const size_t room = options->columns > before + NAME_COLUMNS_MIN ? options->columns - before
+									 : NAME_COLUMNS_MIN;
 	char *text = options->columns ? short_name(name, room) : strdup(name), *ellipsis;
 
 	if (!text)
@@ -156,7 +186,8 @@ static int print_name(const struct report *report, const char *name, size_t used
 			strlen(ellipsis + strlen(ELLIPSIS)) + 1);
 	}
 	utf8_print(report->out, text);
-	fputc('\n', report->out);
+	fprintf(report->out, "%s\n", mark);
+	*report->has_mark |= *mark != '\0';
 	free(text);
 	return 0;
 }
@@ -226,7 +257,8 @@ static int print_functions(const struct report *report, const struct calltree_fu
 		print_percent(report, cum_value(&functions[i]));
 		fprintf(report->out, "  ");
 		err = print_name(report, report->tree->names[functions[i].name],
-				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 3 + 3);
+				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 3 + 3,
+				 functions[i].flat && report->enable_irqs[functions[i].name]);
 	}
 	return err;
 }
@@ -277,7 +309,8 @@ static int print_diff_rows(const struct report *report, const struct profile_dif
 		print_diff_change(report, diff, cum_value(&row->function), &row->cum);
 		fprintf(report->out, "  ");
 		err = print_name(report, report->tree->names[row->function.name],
-				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 2 + 19);
+				 (size_t)width * 2 + (size_t)PERCENT_WIDTH * 2 + 19,
+				 report->enable_irqs[row->function.name]);
 		rows--;
 	}
 	return err;
@@ -432,7 +465,7 @@ static int print_edges(struct report *report, const struct call_edges *edges)
 		print_percent(report, edge->value);
 		fprintf(report->out, " %6s  ", percent_format(text, edge->value, edges->cum));
 		err = print_name(report, edge->name ? report->tree->names[edge->name] : none,
-				 (size_t)width + (size_t)PERCENT_WIDTH * 2 + 2);
+				 (size_t)width + (size_t)PERCENT_WIDTH * 2 + 2, false);
 	}
 	return err;
 }
@@ -544,7 +577,8 @@ static int print_node(const struct report *report, const struct branches *branch
 	return print_name(report, report->tree->names[at->name],
 			  (size_t)width * 2 +
 				  (size_t)PERCENT_WIDTH * (report->options->base ? 2 : 1) + 4 +
-				  branches->count * BRANCH_WIDTH);
+				  branches->count * BRANCH_WIDTH,
+			  enables_irqs(report->tree, node));
 }
 
 static uint32_t next_shown(const struct report *report, uint32_t node)
@@ -625,22 +659,30 @@ static int write_report(const struct profile *profile, const struct report_optio
 			struct error *error)
 {
 	const struct profile_value_type *type = &profile->types.items[tree_options->sample_type];
+	struct calltree *tree;
+	bool has_mark = false;
 	struct report report = {
 		.profile = profile,
 		.options = options,
 		.tree_options = tree_options,
+		.has_mark = &has_mark,
 		.type = profile_text(profile, type->type),
 		.type_unit = profile_text(profile, type->unit),
 		.out = out,
 	};
-	struct calltree *tree;
 	int err = calltree_new(profile, tree_options, &tree, error);
 
 	if (err)
 		return err;
 	report.tree = tree;
-	err = print(&report, error);
+	err = find_irqs_off(&report) ? error_errno(error, ENOMEM, "the report")
+				     : print(&report, error);
+	free(report.enable_irqs);
 	calltree_free(tree);
+	if (has_mark)
+		fputs("[irqs off]: sampled when interrupts were enabled again: the time is of the "
+		      "code before (--fold-irqs-off: the caller's)\n",
+		      out);
 	/* Programs read rows. */
 	if (!err && (!options->raw_values || options->verbose))
 		profile_notes_print(profile, options->verbose, out);

@@ -58,6 +58,42 @@ static void samples_and_frames_are_chosen(void **state)
 	regfree(&file);
 }
 
+/* Kernel functions that enable interrupts, at the leaf end, but not all of a stack. */
+static void interrupts_off_are_the_callers(void **state)
+{
+	const struct profile_view view = {.folds_irqs_off = true};
+	struct profile *profile = empty_profile(), *shown;
+	uint32_t kernel = example_mapping(profile, 0x1000, 0x9000, 0, "[kernel.kallsyms]", NULL);
+	uint32_t unlock =
+		example_location(profile, kernel, 0x1000, NULL, "_raw_spin_unlock_irqrestore");
+	uint32_t finish =
+		example_location(profile, kernel, 0x1001, NULL, "finish_task_switch.isra.0");
+	uint32_t other = example_location(profile, kernel, 0x1002, NULL, "finish_task_switcher");
+	uint32_t user = example_location(profile, 0, 0x1003, NULL, "finish_task_switch");
+	struct profile_view_matches matches;
+	struct error error;
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	assert_false(profile_view_is_whole(&view));
+	example_sample(profile, (uint32_t[]){unlock, finish, other, user}, 4, 1, "a");
+	example_sample(profile, (uint32_t[]){other, unlock}, 2, 2, "a");
+	example_sample(profile, (uint32_t[]){unlock}, 1, 4, "a");
+	example_sample(profile, (uint32_t[]){user, other}, 2, 8, "a");
+	assert_int_equal(profile_view_make(profile, &view, &shown, &matches), 0);
+	assert_int_equal(print_folded(shown, 0, out, &error), 0);
+	fclose(out);
+	assert_string_equal(text, "finish_task_switcher;finish_task_switch 8\n"
+				  "_raw_spin_unlock_irqrestore 4\n"
+				  "_raw_spin_unlock_irqrestore;finish_task_switcher 2\n"
+				  "finish_task_switch;finish_task_switcher 1\n");
+	free(text);
+	profile_free(profile);
+	profile_free(shown);
+}
+
 static void frames_have_the_names_of_keys(void **state)
 {
 	struct profile_view view = {.keys = {"comm"}, .key_count = 1};
@@ -72,6 +108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_and_frames_are_chosen),
+		cmocka_unit_test(interrupts_off_are_the_callers),
 		cmocka_unit_test(frames_have_the_names_of_keys),
 	};
 
