@@ -568,6 +568,9 @@
 					matches.push({ panel, node: i });
 			}
 		}
+		// Equal ones stay in the order of the picture.
+		const width = (found) => found.panel.tree.weight[found.node];
+		matches.sort((a, b) => width(b) - width(a));
 	}
 
 	function readExpression() {
@@ -636,7 +639,7 @@
 
 	const input = create("input", {
 		type: "search", placeholder: "Search (regular expression)", "aria-label": "Search",
-		autocomplete: "off", spellcheck: "false", title: "Ctrl-F or /; Enter: next match",
+		autocomplete: "off", spellcheck: "false", title: "Ctrl-F or /; Enter: next match, the widest one first",
 		oninput: () => go({ q: input.value, f: "" }, true),
 	});
 	const result = create("output", { class: "result" });
