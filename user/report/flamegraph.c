@@ -9,8 +9,10 @@
 #include <time.h>
 
 #include "lib/embed.h"
+#include "lib/string_table.h"
 #include "lib/utf8.h"
 #include "report/call_tree.h"
+#include "report/frame_name.h"
 #include "report/short_name.h"
 #include "report/units.h"
 
@@ -491,6 +493,80 @@ static int number_frames(struct picture *picture, uint32_t **first, uint32_t *co
 	return 0;
 }
 
+/* Where a function is defined. */
+struct function_source {
+	uint32_t file; /* string of the profile; 0: unknown, or functions of several files */
+	int64_t line; /* 0: unknown, or functions of several lines */
+};
+
+/*
+ * Sets the sources of the functions of a profile, which the caller frees, by the numbers of their
+ * names in `names`. Returns 0 or -ENOMEM.
+ */
+static int find_function_sources(const struct profile *profile, struct string_table *names,
+				 struct function_source **sources)
+{
+	*sources = calloc(profile->functions.count, sizeof(**sources));
+	if (!*sources)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < profile->functions.count; i++) {
+		const struct profile_function *function = &profile->functions.items[i];
+		const char *name = function_name(profile, i);
+		const size_t known = names->count;
+		const uint32_t number = string_table_add(names, name, strlen(name));
+		struct function_source *source;
+
+		if (number == STRING_NONE)
+			return -ENOMEM;
+		source = &(*sources)[number];
+		if (number == known)
+			*source = (struct function_source){function->file, function->start_line};
+		if (source->file != function->file)
+			*source = (struct function_source){0};
+		else if (source->line != function->start_line)
+			source->line = 0;
+	}
+	return 0;
+}
+
+/* "files" has paths, "sources" two numbers for each frame: of its file, from 1 on, and its line. */
+static int print_sources(const struct picture *picture, const uint32_t *first, uint32_t count)
+{
+	const struct calltree *tree = picture->tree;
+	const struct profile *profile = picture->profile;
+	struct string_table names = {0}, files = {0};
+	struct function_source *sources;
+	int err = find_function_sources(profile, &names, &sources);
+
+	fputs(",\n\"sources\":[", picture->out);
+	for (uint32_t i = 0; i < count && !err; i++) {
+		const struct calltree_node *node = &tree->nodes[first[i]];
+		const uint32_t name = string_table_find(&names, tree->names[node->name]);
+		struct function_source source = {0};
+		uint32_t file = 0;
+
+		if (name != STRING_NONE && (node->kind == FRAME_USER || node->kind == FRAME_KERNEL))
+			source = sources[name];
+		if (source.file) {
+			const char *path = profile_text(profile, source.file);
+
+			file = string_table_add(&files, path, strlen(path));
+			err = file++ == STRING_NONE ? -ENOMEM : 0;
+		}
+		fprintf(picture->out, "%s%" PRIu32 ",%" PRId64, i ? "," : "", file, source.line);
+	}
+	fputs("],\n\"files\":[", picture->out);
+	for (size_t i = 0; i < files.count; i++) {
+		fputs(i ? "," : "", picture->out);
+		print_json_string(picture->out, files.items[i]);
+	}
+	fputs("]", picture->out);
+	free(sources);
+	string_table_clear(&names);
+	string_table_clear(&files);
+	return err;
+}
+
 /* "kinds" has a digit for each frame, "names" a string. */
 static void print_frame_table(const struct picture *picture, const uint32_t *first, uint32_t count)
 {
@@ -543,6 +619,7 @@ static int print_data(struct picture *picture)
 		fputs("<script type=\"application/json\" id=\"data\"><![CDATA[", picture->out);
 		print_properties(picture);
 		print_frame_table(picture, first, count);
+		err = print_sources(picture, first, count);
 		fputs(",\n\"nodes\":\"", picture->out);
 		flamegraph_print_nodes(picture);
 		fputs("\"}]]></script>\n", picture->out);

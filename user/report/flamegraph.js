@@ -42,6 +42,13 @@
 			nameIds.set(name, frame);
 		return nameIds.get(name);
 	});
+
+	// File and line of the function of a frame, or "".
+	function sourceOf(frame) {
+		const file = data.sources[2 * frame], line = data.sources[2 * frame + 1];
+		return file ? data.files[file - 1] + (line > 0 ? `:${line}` : "") : "";
+	}
+
 	// As print_color() of flamegraph.c: a function has the same color in every flame graph.
 	const colors = names.map((name, frame) => {
 		const [kind, label] = KINDS[kinds[frame]];
@@ -745,15 +752,16 @@
 	function describe(panel, node) {
 		const t = panel.tree;
 		const all = tree.total[0], baseAll = tree.baseTotal[0];
-		const inlined = t.inlined[node] ? ", inlined" : "";
+		const source = sourceOf(t.frame[node]).replace(/^.*\//, "");
+		const place = (t.inlined[node] ? ", inlined" : "") + (source && `, ${source}`);
 		if (diff) {
 			const change = t.total[node] - t.baseTotal[node];
 			return `${formatPercent(t.baseTotal[node], baseAll)} → ` +
 				`${formatPercent(t.total[node], all)}, ` +
-				`${formatChange(change)}${inlined}`;
+				`${formatChange(change)}${place}`;
 		}
 		const own = t.samples[node] && !panel.up ? `, ${formatValue(t.samples[node])} of its own` : "";
-		return `${formatValue(t.total[node])}, ${formatPercent(t.total[node], all)}${own}${inlined}`;
+		return `${formatValue(t.total[node])}, ${formatPercent(t.total[node], all)}${own}${place}`;
 	}
 
 	function nameAt(panel, node) {
@@ -775,7 +783,7 @@
 		const room = Math.floor((bar.clientWidth - 16) / 7.5) * (bar.clientWidth < 700 ? 2 : 1);
 		const sandwiched = panels.length > 1 && !cursor ? "callers and callees of " : "";
 		selected.textContent = sandwiched + shortName(nameAt(at.panel, at.node), Math.max(room - 60, 30));
-		selected.title = nameAt(at.panel, at.node);
+		selected.title = [nameAt(at.panel, at.node), sourceOf(at.panel.tree.frame[at.node])].join("\n").trim();
 		numbers.textContent = describe(at.panel, at.node);
 		actions[0].disabled = actions[1].disabled = !isFunction(at.panel, at.node);
 	}

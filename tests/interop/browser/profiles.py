@@ -29,7 +29,9 @@ def packed(field, values):
 class Profile:
     """A profile of CPU time. A stack is a list of functions, root first."""
 
-    def __init__(self):
+    def __init__(self, sources=None):
+        """Sources: file and line of functions, by name."""
+        self.sources = sources or {}
         self.strings = {"": 0}
         self.functions = {}
         self.locations = {}
@@ -44,8 +46,9 @@ class Profile:
     def function(self, name):
         if name not in self.functions:
             self.functions[name] = len(self.functions) + 1
-            self.body.append(block(5, number(1, self.functions[name]) +
-                                   number(2, self.string(name))))
+            file, line = self.sources.get(name, ("", 0))
+            self.body.append(block(5, number(1, self.functions[name]) + number(2, self.string(name)) +
+                                   number(4, self.string(file)) + number(5, line)))
         return self.functions[name]
 
     def location(self, frame):

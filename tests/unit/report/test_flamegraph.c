@@ -263,6 +263,36 @@ static void difference_has_both_profiles(void **state)
 	profile_free(profile);
 }
 
+/* Functions of one name with several lines have no line, and with several files no source. */
+static void functions_have_their_sources(void **state)
+{
+	struct profile *built = empty_profile();
+	static const struct {
+		const char *name, *file;
+		int64_t line;
+	} functions[] = {{"one", "/a.c", 3},   {"two", "/b.c", 4},   {"two", "/b.c", 5},
+			 {"two", "/b.c", 6},   {"three", "/a.c", 7}, {"three", "/b.c", 7},
+			 {"three", "/b.c", 7}, {"none", "", 0}};
+	char *svg;
+
+	for (uint64_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		const struct profile_function function = {
+			.name = profile_string(built, functions[i].name),
+			.file = profile_string(built, functions[i].file),
+			.start_line = functions[i].line,
+		};
+		const struct profile_line line = {.function = profile_function(built, &function)};
+		const uint32_t location = profile_location(built, 0, i + 1, &line, 1);
+
+		example_add(built, &location, 1, 1, (int64_t)(100 - i) * MS, NULL, 0);
+	}
+	svg = draw(state, built, NULL, NULL);
+	/* The root, then the functions, the widest first: two, three, one, none. */
+	assert_non_null(strstr(
+		svg, "\n\"sources\":[0,0,1,0,0,0,2,3,0,0],\n\"files\":[\"/b.c\",\"/a.c\"],\n"));
+	free(svg);
+}
+
 static void names_are_escaped(void **state)
 {
 	static const char *const names[] = {
@@ -520,6 +550,7 @@ int main(void)
 		SCRATCH_TEST(calls_and_inlined_calls_are_one_node),
 		SCRATCH_TEST(picture_has_colored_frames_and_labels),
 		SCRATCH_TEST(difference_has_both_profiles),
+		SCRATCH_TEST(functions_have_their_sources),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),
