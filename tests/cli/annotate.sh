@@ -107,7 +107,8 @@ addresses_and_bytes_are_those_of_objdump() {
 		[[ -s theirs ]] || fail "objdump has no $function"
 		cmp -s ours theirs || fail "$function differs: $(diff ours theirs)"
 	done
-	annotate -M intel --no-source innermost && grep -q ' ret' text || fail "-M intel: $(<text) $(<messages)"
+	annotate -M intel --no-source innermost || fail "-M intel: $(<messages)"
+	grep -q ' ret' text || fail "-M intel: $(<text)"
 	! grep -q '%e' text || fail "-M intel has registers of AT&T"
 }
 
@@ -115,6 +116,25 @@ callers_have_cum() {
 	annotate --cum outer || fail "annotate --cum: $(<messages)"
 	# Nearly all samples of the function are in what it calls.
 	awk '/call.*<innermost>/ { if ($2 > 90) found = 1 } END { exit !found }' text || fail "no call: $(<text)"
+}
+
+programs_read_json() {
+	annotate --json innermost || fail "annotate --json: $(<messages)"
+	python3 - text <<-'END' || fail "the document is another one: $(head -c 2000 text)"
+		import json, sys
+		document = json.load(open(sys.argv[1]))
+		assert (document["type"], document["unit"]) == ("cpu", "nanoseconds")
+		function, = document["functions"]
+		assert function["function"] == "innermost" and function["file"].endswith("/spin")
+		assert len(function["build_id"]) == 40
+		code = function["instructions"]
+		assert code[0]["address"] == function["start"]
+		assert sum(len(i["bytes"]) // 2 for i in code) == function["size"]
+		assert sum(i["flat"] for i in code) == function["flat"] > 0
+		assert function["flat"] <= function["cum"] <= document["total"]
+		inlined = [i["lines"] for i in code if len(i["lines"]) == 2]
+		assert [(line["function"], line["line"]) for line in inlined[0]] == [("add", 9), ("innermost", 21)]
+	END
 }
 
 perf_annotates_the_same_instructions() {
@@ -129,11 +149,11 @@ perf_annotates_the_same_instructions() {
 functions_of_one_name_have_their_files() {
 	annotate twice || fail "annotate: $(<messages)"
 	[[ $(grep -c '^twice.*: cpu flat' text) == 2 ]] || fail "not two functions: $(<text)"
-	grep -q "Disassembly of $scratch/spin " text && grep -q "Disassembly of $scratch/liblibrary.so " text ||
-		fail "not each file: $(<text)"
+	grep -q "Disassembly of $scratch/spin " text || fail "not spin: $(<text)"
+	grep -q "Disassembly of $scratch/liblibrary.so " text || fail "not the library: $(<text)"
 	annotate -d liblibrary.so twice || fail "annotate -d: $(<messages)"
-	[[ $(grep -c '^twice.*: cpu flat' text) == 1 ]] && ! grep -q "Disassembly of $scratch/spin " text ||
-		fail "-d: $(<text)"
+	[[ $(grep -c '^twice.*: cpu flat' text) == 1 ]] || fail "-d: $(<text)"
+	! grep -q "Disassembly of $scratch/spin " text || fail "-d: $(<text)"
 	! annotate -d other twice || fail "-d other is accepted"
 	grep -q "no function 'twice' in other" messages || fail "-d other: $(<messages)"
 }
@@ -165,7 +185,9 @@ a_separate_debug_file_has_the_lines() {
 	# The profile has the name, and the call frame information the range.
 	annotate innermost || fail "a file without symbols is not annotated: $(<messages)"
 	grep -q '^No source: no debug information has its lines' text || fail "no reason: $(<text)"
-	grep -q '<innermost>:' text && grep -q ' : .*ret' text || fail "no instructions: $(<text)"
+	if ! grep -q '<innermost>:' text || ! grep -q ' : .*ret' text; then
+		fail "no instructions: $(<text)"
+	fi
 	annotate --debug-dir debug innermost || fail "--debug-dir: $(<messages)"
 	mv whole spin
 	grep -q 'the sum' text || fail "no source: $(<text)"
@@ -201,7 +223,7 @@ a_profile_without_symbols_is_symbolized() {
 tests=(each_instruction_has_its_share inlined_code_is_at_its_place addresses_and_bytes_are_those_of_objdump
 	callers_have_cum functions_of_one_name_have_their_files missing_source_has_a_reason
 	source_that_is_private_is_not_shown a_separate_debug_file_has_the_lines another_build_is_refused
-	unknown_functions_have_suggestions a_profile_without_symbols_is_symbolized perf_annotates_the_same_instructions)
+	unknown_functions_have_suggestions programs_read_json a_profile_without_symbols_is_symbolized perf_annotates_the_same_instructions)
 skipped='' without_perf=''
 if ! gcc -O2 -g -shared -fPIC -o liblibrary.so library.c ||
 	! gcc -O2 -g -o spin spin.c -L. -llibrary -Wl,-rpath,"$scratch"; then

@@ -19,6 +19,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "report/annotation.h"
+#include "report/annotation_json.h"
 #include "report/annotation_text.h"
 #include "report/frame_name.h"
 #include "symbolize/find_binary.h"
@@ -36,7 +37,7 @@ struct annotate {
 	struct sandbox_options sandbox_options;
 	struct reader_sandbox sandbox;
 	struct symbolize_messages messages;
-	bool help;
+	bool json, help;
 };
 
 static int annotate_option_style(const struct cli_option *option, char *value, void *arg,
@@ -93,6 +94,8 @@ static const struct cli_option options[] = {
 	{0, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable",
 	 OPTION_CALL(annotate_option_directory)},
+	{0, "json", NULL, "print a JSON document, for programs",
+	 OPTION_FLAG(struct annotate, json)},
 	{0, "stdio", NULL, "accepted, as for perf: the output is always text",
 	 OPTION_CALL(option_ignore)},
 	SYMBOLIZE_TIMEOUT_OPTION(struct annotate, sandbox_options),
@@ -190,7 +193,8 @@ static int print_annotation(struct annotate *annotate, const struct annotation *
 		fprintf(stderr, "stackbeat: '%s' is always inlined: where it is, follows\n",
 			annotate->query.name);
 	pager_start(&pager);
-	err = annotation_print(annotation, profile, &annotate->text, stdout);
+	err = annotate->json ? annotation_print_json(annotation, profile, stdout)
+			     : annotation_print(annotation, profile, &annotate->text, stdout);
 	if (err)
 		error_errno(error, -err, "can't print");
 	errno = 0;

@@ -5,6 +5,7 @@
 
 #include "lib/error.h"
 #include "report/annotation.h"
+#include "report/annotation_json.h"
 #include "report/annotation_text.h"
 #include "sample_profile.h"
 #include "sandbox.h"
@@ -365,6 +366,34 @@ static void missing_source_has_one_line(void **state)
 	expect_text(&(struct annotation_text_options){0}, expected);
 }
 
+static void json_has_all(void **state)
+{
+	struct profile *profile = empty_profile();
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	make_annotation();
+	annotation.functions[0].name = "a\"\x1b\xff";
+	assert_int_equal(annotation_print_json(&annotation, profile, out), 0);
+	fclose(out);
+	assert_ptr_equal(text, strstr(text, "{\"type\":\"cpu\",\"unit\":\"nanoseconds\","
+					    "\"total\":160000000,\"functions\":[\n"));
+	assert_non_null(strstr(text, "{\"function\":\"a\\\"\\u001b\\ufffd\","
+				     "\"file\":\"/bin/a\",\"build_id\":\"\",\"start\":4096,"
+				     "\"size\":8,\"flat\":80000000,\"cum\":100000000,"
+				     "\"instructions\":[\n"));
+	assert_non_null(strstr(text,
+			       "{\"address\":4102,\"bytes\":\"90c3\",\"text\":\"ret\",\"flat\":0,"
+			       "\"cum\":0,\"lines\":[]}]}]}\n"));
+	assert_non_null(strstr(text, "a.h\",\"line\":2},{\"function\":\"middle\""));
+	free(text);
+	free((char *)lines[0].file);
+	free((char *)lines[1].file);
+	profile_free(profile);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -392,6 +421,7 @@ int main(void)
 		cmocka_unit_test(text_has_source_and_inlined_code),
 		cmocka_unit_test(text_has_the_columns_that_are_wanted),
 		cmocka_unit_test(missing_source_has_one_line),
+		cmocka_unit_test(json_has_all),
 	};
 
 	return cmocka_run_group_tests_name("annotation", tests, set_up, tear_down);
