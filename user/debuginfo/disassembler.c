@@ -151,7 +151,7 @@ int disassemble(const uint8_t *code, size_t size, uint64_t address, enum disasse
 		instruction_fn *fn, void *arg)
 {
 	const size_t value = syntax == SYNTAX_INTEL ? CAPSTONE_SYNTAX_INTEL : CAPSTONE_SYNTAX_ATT;
-	size_t handle, text_at, length;
+	size_t handle, text_at;
 	struct instruction instruction = {0};
 	char *next;
 	int err = 0;
@@ -167,7 +167,8 @@ int disassemble(const uint8_t *code, size_t size, uint64_t address, enum disasse
 		size_t left = size;
 		bool known = capstone.next(handle, &at, &left, &at_address, next);
 
-		length = known ? take_text(next, text_at, &instruction) : 0;
+		size_t length = known ? take_text(next, text_at, &instruction) : 0;
+
 		known = length && length <= MIN(size, INSTRUCTION_BYTES_MAX);
 		if (!known)
 			length = unknown_length(code, size);

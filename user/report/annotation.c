@@ -60,6 +60,19 @@ static bool annotator_line_matches(const struct annotator *annotator,
 				 annotator->query->name);
 }
 
+/* Whether the wanted name is the name of a location without a function: "FILE+0xADDRESS". */
+static bool annotator_address_matches(const struct annotator *annotator,
+				      const struct profile_location *location)
+{
+	char *name = strstr(annotator->query->name, "+0x")
+			     ? address_name(annotator->profile, location)
+			     : NULL;
+	const bool matches = name && !strcmp(name, annotator->query->name);
+
+	free(name);
+	return matches;
+}
+
 static bool annotator_location_matches(const struct annotator *annotator,
 				       const struct profile_location *location, bool inlined)
 {
@@ -67,7 +80,7 @@ static bool annotator_location_matches(const struct annotator *annotator,
 	const uint32_t count = location->line_count;
 
 	if (!count)
-		return false;
+		return !inlined && annotator_address_matches(annotator, location);
 	for (uint32_t i = 0; inlined && i + 1 < count; i++) {
 		if (annotator_line_matches(annotator, &lines[i]))
 			return true;
@@ -354,12 +367,11 @@ static void find_instructions(struct annotator *annotator)
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
 		const size_t file = annotator->mapping_files[location->mapping];
-		uint64_t vaddr;
 
 		for (size_t j = 0; file != NO_FILE && j < annotation->count; j++) {
 			struct annotated_function *function = &annotation->functions[j];
+			const uint64_t vaddr = job_address(annotator, location) + function->shift;
 
-			vaddr = job_address(annotator, location) + function->shift;
 			if (function->file != file || vaddr - function->start >= function->size)
 				continue;
 			annotator->functions[i] = function;

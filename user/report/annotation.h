@@ -48,7 +48,11 @@ struct annotation {
 };
 
 struct annotation_query {
-	const char *name; /* of a function, as it is or demangled, perhaps without parameters */
+	/*
+	 * Of a function, as it is or demangled, perhaps without parameters; or FILE+0xADDRESS, as
+	 * in reports, for the function there.
+	 */
+	const char *name;
 	const char *file; /* path or its last component; NULL: any */
 	const char *sample_type; /* NULL: the default of the profile */
 	enum disassembler_syntax syntax;

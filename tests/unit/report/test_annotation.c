@@ -198,6 +198,33 @@ static void inlined_names_find_their_callers(void **state)
 	profile_free(profile);
 }
 
+static void addresses_find_their_functions(void **state)
+{
+	struct profile *profile = empty_profile();
+	const uint64_t address = address_of(OUTER);
+	uint32_t location = example_location(
+		profile, example_mapping(profile, 0, 0, 0, program, NULL), address, NULL, NULL);
+	char name[64];
+
+	(void)state;
+	example_sample(profile, &location, 1, 1, "app");
+	snprintf(name, sizeof(name), "program+0x%" PRIx64, address);
+	assert_int_equal(make_named(profile, name), 0);
+	assert_string_equal(annotation.functions[0].name, "deep::outer");
+	assert_int_equal(annotation.functions[0].self, 10 * MS);
+	snprintf(name, sizeof(name), "program+0x%" PRIx64, address + 1);
+	assert_int_equal(make_named(profile, name), -ENOENT);
+	/* Without symbols, the range is of the call frame information. */
+	run("cd '%s' && cp program kept && strip program", sandbox);
+	snprintf(name, sizeof(name), "program+0x%" PRIx64, address);
+	assert_int_equal(make_named(profile, name), 0);
+	run("cd '%s' && mv kept program", sandbox);
+	assert_string_equal(annotation.functions[0].name, name);
+	assert_int_equal(annotation.functions[0].start, address);
+	assert_int_equal(annotation.functions[0].self, 10 * MS);
+	profile_free(profile);
+}
+
 static void names_without_code_are_refused(void **state)
 {
 	struct profile *profile = example_profile();
@@ -417,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(instructions_have_values),
 		cmocka_unit_test(inlined_names_find_their_callers),
+		cmocka_unit_test(addresses_find_their_functions),
 		cmocka_unit_test(names_without_code_are_refused),
 		cmocka_unit_test(text_has_source_and_inlined_code),
 		cmocka_unit_test(text_has_the_columns_that_are_wanted),
