@@ -304,7 +304,7 @@ def lockdown_excludes_the_kernel_part():
                 session.set(parts=parts)
     with Session() as session:
         check_equal(session.get()["parts"], S.PART_USER, "parts of a session")
-    reader = workload("sysread", 300000)
+    reader = workload("sysread", 30000)
     profile, _, err = record("-F", 997, command=reader)
     check_equal([line for line in err.splitlines() if "locked down" in line],
                 ["stackbeat: the kernel is locked down: the user part alone is recorded"], "message")
