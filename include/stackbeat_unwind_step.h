@@ -251,7 +251,22 @@ stackbeat_unwind_step_go_call(struct stackbeat_unwind_frame *frame,
 					frame->known & ~STACKBEAT_UNWIND_NOT_FOLLOWED, 1, read, arg);
 }
 
-/* Steps by the frame pointer, in code without a table. */
+/*
+ * Returns the size of a frame of which nothing is left after a call, but to free it and to return, by
+ * the word of code at the return address: add $size, %rsp; ret. 0: the code is another one. So are
+ * CPython's trampolines of -X perf, which have no frame pointer (Python/asm_trampoline.S since 3.12).
+ */
+static __always_inline __u32 stackbeat_unwind_epilogue_size(__u64 code)
+{
+	__u32 size = code >> 24 & 0xff;
+
+	return (code & 0xff00ffffffULL) == 0xc300c48348ULL && !(size & 0x87) ? size : 0;
+}
+
+/*
+ * Steps by the frame pointer, in code without a table. Where the thread was interrupted, a frame pointer
+ * of 0 may as well be data of a function that has none.
+ */
 static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 				    stackbeat_unwind_read *read, void *arg)
@@ -264,7 +279,8 @@ stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 	};
 
 	if (frame->known >> STACKBEAT_REGISTER_RBP & 1 && !frame->registers[STACKBEAT_REGISTER_RBP])
-		return STACKBEAT_UNWIND_OUTERMOST;
+		return frame->is_return_address ? STACKBEAT_UNWIND_OUTERMOST :
+						  STACKBEAT_UNWIND_BAD_FRAME;
 	return stackbeat_unwind_step_caller(frame, &rule, 1, read, arg);
 }
 

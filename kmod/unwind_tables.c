@@ -110,6 +110,8 @@ struct sb_walk {
 	u64 *misses;
 	u64 *careful_to;	/* up to here in `to`, the fast loops are not used; NULL: they are */
 	bool skipped;	/* the fast loops have not followed rbx */
+	/* The last step was by rbp where the thread was interrupted in code that may not use it for frames. */
+	bool is_guess;
 	s32 faults_left;	/* unreadable words until the walk ends */
 	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
@@ -827,11 +829,29 @@ static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_
 	return rule;
 }
 
-/* A step by a rule, or, in a range without table, by the frame pointer. */
+/*
+ * Returns the size of the walk's frame with its return address, at a return address in a range without a
+ * table, if the code does nothing but return; 0: it may do more. After one unreadable word of a walk, no
+ * code is read.
+ */
+static noinline u32 sb_walk_frame_size(struct sb_walk *walk)
+{
+	u64 rip = walk->frame.registers[STACKBEAT_REGISTER_RIP], code;
+	u32 size;
+
+	/* The word is in the page of the call. */
+	if (offset_in_page(rip) - 1 >= PAGE_SIZE - sizeof(code) || walk->faults_left < SB_FAULTS_MAX ||
+	    !sb_walk_read(walk, rip, &code))
+		return 0;
+	size = stackbeat_unwind_epilogue_size(code);
+	return size ? size + sizeof(u64) : 0;
+}
+
+/* A step by a rule, or, in a range without table, by the code, or by the frame pointer. */
 static noinline enum stackbeat_unwind_result
 sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 {
-	struct stackbeat_unwind_rule leaf = {
+	struct stackbeat_unwind_rule by_code = {
 		.kind_base = STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4,
 	};
 	const struct stackbeat_unwind_go *go = NULL;
@@ -839,11 +859,15 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	if (walk->regs)
 		sb_user_registers(walk->regs, walk->frame.registers);
 	walk->regs = NULL;
-	if (!walk->range->table && !walk->frame.is_return_address) {
-		leaf.cfa = sb_unwind_leaf_size(walk->frame.registers[STACKBEAT_REGISTER_RIP]);
-		if (leaf.cfa)
-			rule = &leaf;
+	if (!walk->range->table) {
+		if (!walk->frame.is_return_address)
+			by_code.cfa = sb_unwind_leaf_size(walk->frame.registers[STACKBEAT_REGISTER_RIP]);
+		else
+			by_code.cfa = sb_walk_frame_size(walk);
+		if (by_code.cfa)
+			rule = &by_code;
 	}
+	walk->is_guess = !rule && !walk->range->table && !walk->frame.is_return_address;
 	if (walk->range->table)
 		go = walk->range->table->view.go;
 	/* It reads 17 words. */
@@ -857,6 +881,16 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, walk);
 }
 
+/*
+ * As sb_walk_fast(), in a range without a table. The first frame may lack its frame pointer, and so may a
+ * frame between those with tables.
+ */
+static noinline enum sb_walk_end sb_walk_no_table(struct sb_walk *walk)
+{
+	return walk->frame.is_return_address && !sb_walk_frame_size(walk) ?
+		       sb_walk_frame_pointers(walk) : SB_WALK_STEP;
+}
+
 /* Follows frames as far as the fast loops can. */
 static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 {
@@ -864,10 +898,7 @@ static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 
 	if (unlikely(walk->to <= walk->careful_to))
 		return SB_WALK_STEP;
-	if (likely(range->table))
-		return sb_walk_rules(walk);
-	/* The first frame may lack its frame pointer. */
-	return walk->frame.is_return_address ? sb_walk_frame_pointers(walk) : SB_WALK_STEP;
+	return likely(range->table) ? sb_walk_rules(walk) : sb_walk_no_table(walk);
 }
 
 /* The ends of a walk that are not the end of its stack. */
@@ -959,8 +990,11 @@ static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 		rip = walk->frame.registers[STACKBEAT_REGISTER_RIP];
 		if (unlikely(!(rip & ~PAGE_MASK)))
 			rip = sb_walk_restore(&walk->frame);
-		if (!sb_is_user_code(rip, user_mask))
+		if (!sb_is_user_code(rip, user_mask)) {
+			if (!rip && end != SB_WALK_STEPPED && walk->is_guess)
+				return STACKBEAT_STOP_NO_TABLE;
 			return rip ? STACKBEAT_STOP_BAD_FRAME : STACKBEAT_STOP_OUTERMOST;
+		}
 		if (walk->to == walk->to_end)
 			return STACKBEAT_STOP_MAX_DEPTH;
 		/* As if behind a call, see struct stackbeat_sample. */

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import elf_file
 from harness import (check, check_equal, defer, is_kernel, long_test, record, Recording, ROOT, run, samples_of, Skip,
-                     SLOWDOWN, temporary_directory, test, user_part, workload)
+                     SLOWDOWN, start, temporary_directory, test, user_part, wait_until, workload)
 
 SOURCES = ROOT / "tests/env/workloads"
 
@@ -125,6 +125,26 @@ def perf_map_of_the_exit_names_the_whole_run():
 @test
 def perf_map_names_code_in_memory_files():
     check_jit_functions("memfd", "start")
+
+
+@test
+def callers_of_trampolines_without_frame_pointers_are_found():
+    process = start(*workload("jitmap", "calls", "start", 1 << 30))
+    recording = Recording("-F", 499, "-p", process.pid)
+    session = recording.session()
+
+    def by_tables():
+        stats = recording.stats(session)
+        return stats["samples"] - stats["stack_copies"] - stats["stack_copies_lost"]
+
+    # Copies of stacks do not have the code.
+    wait_until(lambda: by_tables() >= 300, "samples by unwind tables")
+    recording.interrupt()
+    stacks = Counter()
+    for sample in samples_of(recording.profile(), "jitmap"):
+        stacks[tuple(user_part(sample)[:4])] += sample.values["samples"]
+    found = sum(stacks["called", name, "call", "main"] for name in JIT_FUNCTIONS)
+    check(found >= 200, f"stacks: {stacks.most_common(4)}")
 
 
 @long_test

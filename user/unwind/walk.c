@@ -68,15 +68,18 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 	walk->table_frames = 0;
 	*end = WALK_MAX_DEPTH;
 	while (count < max) {
-		bool by_table = false;
+		bool by_table = false, is_leaf = !walk->frame.is_return_address;
 
 		addresses[count] = *rip + (count && !walk->frame.is_return_address);
 		count++;
 		if (!walk_step(walk, &by_table, end))
 			return count;
-		/* A return address of 0 ends the stack of a thread on some systems. */
+		/*
+		 * A return address of 0 ends the stack of a thread on some systems. Where the
+		 * thread was interrupted in code without a table, the frame pointer may be data.
+		 */
 		if (!*rip) {
-			*end = WALK_OUTERMOST;
+			*end = by_table || !is_leaf ? WALK_OUTERMOST : WALK_BAD_FRAME;
 			return count;
 		}
 		walk->table_frames += by_table && count < max;

@@ -8,6 +8,8 @@
  *	anon	anonymous memory
  *	memfd	a memory file that is mapped twice, once to write and once to execute
  *	deleted	a deleted file in /tmp
+ *	calls	anonymous memory; the code calls a function of the program, which works, and has
+ *		no frame pointers: as the trampolines of CPython's -X perf
  *
  * WHEN is the time when the map is written:
  *
@@ -15,6 +17,7 @@
  *	exit	after the functions have run, right before the end
  *	again	at both times; the first map is another file, with names that are wrong at the end
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +30,17 @@
 
 #define NOINLINE __attribute__((noinline))
 
-typedef uint64_t function(uint64_t value);
+typedef uint64_t function(uint64_t value, uint64_t (*called)(uint64_t value));
 
 /* push %rbp; mov %rsp, %rbp; mov $1000000, %ecx; 1: imul %rdi, %rax; add %rdi, %rax; dec %ecx;
  * jnz 1b; pop %rbp; ret */
 static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f,
 				     0x00, 0x48, 0x0f, 0xaf, 0xc7, 0x48, 0x01, 0xf8,
 				     0xff, 0xc9, 0x75, 0xf5, 0x5d, 0xc3};
+
+/* sub $8, %rsp; call *%rsi; add $8, %rsp; ret */
+static const unsigned char trampoline[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd6,
+					   0x48, 0x83, 0xc4, 0x08, 0xc3};
 
 static const char *const names[] = {"int jit.Hot.spin(int, a<b>)", "Lcom/example/Other;::get"};
 
@@ -54,7 +61,7 @@ static unsigned char *map_file(int fd, int protection)
 	return memory;
 }
 
-static unsigned char *make_code(int fd)
+static unsigned char *make_code(int fd, bool calls)
 {
 	unsigned char *written, *executed;
 
@@ -70,7 +77,8 @@ static unsigned char *make_code(int fd)
 			fail("mmap");
 	}
 	for (size_t i = 0; i < FUNCTIONS; i++)
-		memcpy(written + i * DISTANCE, code, sizeof(code));
+		memcpy(written + i * DISTANCE, calls ? trampoline : code,
+		       calls ? sizeof(trampoline) : sizeof(code));
 	return executed;
 }
 
@@ -108,12 +116,22 @@ static void write_map(const unsigned char *start, const char *prefix)
 	fclose(file);
 }
 
+/* What the generated code calls. */
+static NOINLINE uint64_t called(uint64_t value)
+{
+	for (unsigned int i = 0; i < 1000000; i++) {
+		value = value * value + value;
+		__asm__ volatile("" : "+r"(value));
+	}
+	return value;
+}
+
 static NOINLINE uint64_t call(const unsigned char *start, unsigned int count)
 {
 	uint64_t sum = 1;
 
 	for (unsigned int i = 0; i < count; i++)
-		sum += ((function *)(uintptr_t)(start + i % FUNCTIONS * DISTANCE))(sum);
+		sum += ((function *)(uintptr_t)(start + i % FUNCTIONS * DISTANCE))(sum, called);
 	return sum;
 }
 
@@ -124,7 +142,7 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
-	start = make_code(open_memory(argv[1]));
+	start = make_code(open_memory(argv[1]), !strcmp(argv[1], "calls"));
 	if (argv[2][0] != 'e')
 		write_map(start, argv[2][0] == 'a' ? "old " : "");
 	sum = call(start, (unsigned int)atoi(argv[3]));

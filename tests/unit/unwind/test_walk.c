@@ -347,6 +347,13 @@ static void code_without_table_is_walked_by_frame_pointers(void **state)
 	/* The chain ends with 0. */
 	machine->words[41] = JIT + 400;
 	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300, JIT + 400);
+	machine->words[41] = 0;
+	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300);
+	/* The register of the first frame may be data, which happens to lead to a 0. */
+	machine->words[11] = 0;
+	EXPECT(machine, WALK_BAD_FRAME, JIT + 100);
+	set_register(machine, CFI_RBP, 0);
+	EXPECT(machine, WALK_BAD_FRAME, JIT + 100);
 	free_machine(machine);
 }
 
@@ -619,6 +626,36 @@ static void a_goroutine_is_resumed(void **state)
 	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RBP], WORD(60));
 }
 
+/* Of the code at a return address, little-endian. */
+static void code_that_only_returns_has_a_frame_size(void **state)
+{
+	(void)state;
+	/* add $8, %rsp; ret; and any other code */
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0x9090c308c48348)), 8);
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0xffffffc378c48348)), 0x78);
+	/* add $-8, %rsp; add $9, %rsp; add $8, %r12 */
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0xc3f8c48348)), 0);
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0xc309c48348)), 0);
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0xc308c48349)), 0);
+	/* pop %rbx before ret */
+	assert_int_equal(stackbeat_unwind_epilogue_size(UINT64_C(0xc35b08c48348)), 0);
+	assert_int_equal(stackbeat_unwind_epilogue_size(0), 0);
+}
+
+/* Where a thread was interrupted, the register may have data; beyond, a caller has set it to 0. */
+static void frame_pointer_of_0_ends_the_stack_of_a_caller(void **state)
+{
+	struct stackbeat_unwind_frame frame = {.known = STACKBEAT_UNWIND_ALL_KNOWN};
+	uint64_t memory[64] = {0};
+
+	(void)state;
+	assert_int_equal(stackbeat_unwind_step_frame_pointer(&frame, read_memory, memory),
+			 STACKBEAT_UNWIND_BAD_FRAME);
+	frame.is_return_address = 1;
+	assert_int_equal(stackbeat_unwind_step_frame_pointer(&frame, read_memory, memory),
+			 STACKBEAT_UNWIND_OUTERMOST);
+}
+
 /* The scheduler runs no goroutine, or another thread has it; or nothing is known of the version. */
 static void without_a_goroutine_the_scheduler_is_outermost(void **state)
 {
@@ -702,6 +739,8 @@ int main(void)
 		cmocka_unit_test(memory_outside_of_the_copy_is_unreadable),
 		cmocka_unit_test(a_lost_rbp_matters_where_it_is_used),
 		cmocka_unit_test(depth_is_limited),
+		cmocka_unit_test(code_that_only_returns_has_a_frame_size),
+		cmocka_unit_test(frame_pointer_of_0_ends_the_stack_of_a_caller),
 		cmocka_unit_test(a_circle_of_signal_frames_ends),
 		cmocka_unit_test(a_call_of_c_leads_back_to_the_goroutine),
 		cmocka_unit_test(a_copy_ends_where_go_changes_stacks),
