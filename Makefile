@@ -235,12 +235,17 @@ endif
 		echo "  INSTALL	$(INSTALL_MODULE)"; \
 		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && \
 		{ $(IS_SIGNED) $(INSTALL_MODULE) || $(STRIP) $(INSTALL_MODULE); } && $(DEPMOD); \
+	else \
+		echo "There is no module for kernel $(KVERSION) to install, so record will use perf events, and serve will not run;"; \
+		echo "'make module install' builds and installs it (needs linux-headers-$(KVERSION))."; \
 	fi
 
 .PHONY: uninstall
 uninstall: ## Remove the files of install; takes the same variables
 	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(MAN_PAGES:%=$(INSTALL_MAN)/%.gz)
 	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
+
+DIST := $(B)/dist/stackbeat-$(VERSION).tar.gz
 
 # Commands built for the previous and the next version of the interface, not the module's.
 ABI := $(shell sed -n 's/^\#define STACKBEAT_ABI //p' include/stackbeat.h)
@@ -344,9 +349,28 @@ lint: ## Run static checks on the sources, with the analyzers of check-long
 	$(Q)tests/lint
 	$(Q)tests/lint analyzers
 
+.PHONY: dist
+dist: ## Write the sources as an archive (build/dist/)
+	$(call say,DIST,$(DIST))
+	$(Q)scripts/dist $(DIST)
+
+.PHONY: deb
+deb: dist ## Build Debian packages of the command, the module (DKMS) and the service (build/deb/)
+	$(Q)scripts/deps build deb
+	$(call say,DEB,$(B)/deb)
+	$(Q)scripts/deb $(DIST) $(B)/deb
+
+.PHONY: check-packages
+check-packages: ## Build the packages twice, and install, upgrade and purge them in chroots of Debian
+	$(Q)tests/check packages
+
 .PHONY: deps
-deps: ## Install the packages for building and testing, with apt
-	$(Q)scripts/deps build vm debug test coverage demo bench
+deps: ## Install the packages that `make` needs, with apt
+	$(Q)scripts/deps build
+
+.PHONY: deps-dev
+deps-dev: ## Install the packages for building and testing, with apt
+	$(Q)scripts/deps build vm debug test coverage demo bench deb packages
 
 .PHONY: format
 format: ## Format the reader and the tests with clang-format
@@ -368,6 +392,7 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers
+		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers \
+		$(B)/dist $(B)/deb $(B)/packages
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

@@ -45,6 +45,11 @@ install_puts_files_where_they_belong() {
 		fail "the header does not compile"
 }
 
+a_missing_module_is_named() {
+	run install || fail "$(cat "$scratch/log")"
+	grep -q "no module for kernel 1.2.3-test" "$scratch/log" || fail "$(cat "$scratch/log")"
+}
+
 the_installed_command_runs() {
 	[[ $("$root/opt/it/bin/stackbeat" --version) == "stackbeat $(cat "$top/VERSION")" ]] ||
 		fail "it does not"
@@ -95,6 +100,7 @@ mkdir -p "$scratch/build" "$root"
 cp -a "$build"/{user,proto,stackbeat} "$scratch/build"
 
 run_test install_puts_files_where_they_belong
+run_test a_missing_module_is_named
 run_test the_installed_command_runs
 run_test a_module_that_is_asked_for_must_be_there
 run_test a_module_that_is_built_is_installed

@@ -22,7 +22,7 @@ need() {
 	local program
 	for program; do
 		command -v "$program" >/dev/null ||
-			die "$program is missing; 'make deps' installs it"
+			die "$program is missing; 'make deps-dev' installs it"
 	done
 }
 
