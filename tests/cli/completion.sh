@@ -122,6 +122,8 @@ completion_knows_options_and_values() {
 	offers "--session" stackbeat pause --s
 	offers "--session" stackbeat resume --s
 	offers "--json" stackbeat status --j
+	offers "--json" stackbeat doctor --j
+	offers "" stackbeat doctor ''
 	offers "5 50" stackbeat record --budget 5
 	offers "--frequency" stackbeat record --f
 	has "$$" stackbeat record -t "$$"

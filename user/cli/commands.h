@@ -16,6 +16,7 @@ enum exit_status {
 
 int cmd_annotate(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_goroutines(int argc, char **argv);

@@ -26,6 +26,7 @@ static const struct command {
 	{"stack", cmd_stack, "print the stack of a thread or goroutine word by word"},
 	{"serve", cmd_serve, "sample always, answer HTTP requests, store profiles"},
 	{"push", cmd_push, "send profiles to a Pyroscope, Parca or OpenTelemetry server"},
+	{"doctor", cmd_doctor, "check what keeps this machine from good profiles"},
 	{"load", cmd_load, "load the kernel module"},
 	{"unload", cmd_unload, "unload the kernel module"},
 	{"status", cmd_status, "show the module and its sessions"},
