@@ -126,9 +126,11 @@ static int prepare_http_server(struct supervisor *server, int report, struct err
 		return err;
 	if (server->http.store.path &&
 	    faccessat(AT_FDCWD, server->http.store.path, W_OK | X_OK, AT_EACCESS))
-		return error_errno(error, errno,
-				   "%s: the user %u, who serves HTTP, can't write there",
-				   server->http.store.path, geteuid());
+		return error_set(
+			error, errno,
+			"%s: the user %u, who serves HTTP, can't write there: %s; 'chown %u "
+			"DIR' permits it, or --user NAME takes another user",
+			server->http.store.path, geteuid(), strerror(errno), geteuid());
 	return 0;
 }
 

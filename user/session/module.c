@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "lib/module_rules.h"
 
 #define SYS_MODULE "/sys/module/" MODULE_NAME
 
@@ -82,6 +83,23 @@ static int module_find(struct kmod_ctx *context, struct kmod_module **module, st
 		kernel.release, kernel.release);
 }
 
+/* Why a kernel lets root load no module, and what helps. */
+static const char *explain_refused_module(void)
+{
+	struct module_rules rules;
+
+	module_rules_read(&rules, "");
+	if (rules.is_closed)
+		return "not permitted: kernel.modules_disabled is 1 until the next boot; load the "
+		       "module early in it, by /etc/modules-load.d";
+	if (rules.lockdown != LOCKDOWN_NONE)
+		return "not permitted: the kernel is locked down (/sys/kernel/security/lockdown), "
+		       "and takes signed modules only; sign it, and enroll the "
+		       "key: " MODULE_RULES_ENROLL;
+	return "not permitted: this container forbids loading modules (no CAP_SYS_MODULE); load it "
+	       "on the host by 'stackbeat load', or use 'record --source perf'";
+}
+
 /* Sets the message for an errno value of loading `path`: the reason and advice. Returns -code. */
 static int load_error(int code, const char *path, struct error *error)
 {
@@ -89,17 +107,13 @@ static int load_error(int code, const char *path, struct error *error)
 
 	switch (code) {
 	case EPERM:
-		advice =
-			geteuid()
-				? "not permitted: loading a module needs root; try sudo"
-				: "not permitted: this kernel or container forbids loading modules "
-				  "(lockdown, kernel.modules_disabled, or no CAP_SYS_MODULE)";
+		advice = geteuid() ? "not permitted: loading a module needs root; try sudo"
+				   : explain_refused_module();
 		break;
 	case EKEYREJECTED:
 	case ENOKEY:
-		advice =
-			"its signature is missing or not trusted, as Secure Boot requires; sign it "
-			"with a key that is enrolled (mokutil), or turn Secure Boot off";
+		advice = "its signature is missing, or the kernel does not trust its key, as "
+			 "Secure Boot requires; enroll the key: " MODULE_RULES_ENROLL;
 		break;
 	case ENOEXEC:
 		advice = "it was built for another kernel; rebuild it with 'make module' (see "

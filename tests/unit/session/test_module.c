@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "lib/error.h"
+#include "lib/module_rules.h"
 #include "sandbox.h"
 
 #define CONTEXT ((struct kmod_ctx *)&fake)
@@ -24,6 +25,7 @@ static struct {
 	char path[PATH_MAX], options[256]; /* that were loaded */
 	char wanted[PATH_MAX]; /* in the build tree */
 	unsigned int contexts, modules, lists, flags;
+	struct module_rules rules;
 	bool has_log; /* another function than the library's */
 } fake;
 
@@ -39,6 +41,12 @@ int access(const char *path, int mode)
 	assert_int_equal(mode, R_OK);
 	snprintf(fake.wanted, sizeof(fake.wanted), "%s", path);
 	return fake.in_build_tree ? 0 : -1;
+}
+
+void module_rules_read(struct module_rules *rules, const char *root)
+{
+	assert_string_equal(root, "");
+	*rules = fake.rules;
 }
 
 FILE *fopen(const char *path, const char *mode)
@@ -255,7 +263,27 @@ static void errors_of_loading_come_with_advice(void **state)
 		assert_non_null(strstr(error.text, "can't load /lib/modules/stackbeat.ko: "));
 		assert_non_null(strstr(error.text, cases[i].text));
 	}
-	assert_non_null(strstr(error.text, geteuid() ? "try sudo" : "lockdown"));
+	assert_non_null(strstr(error.text, geteuid() ? "try sudo" : "container"));
+}
+
+static void refused_modules_have_a_remedy(void **state)
+{
+	(void)state;
+	fake.in_lib_modules = true;
+	fake.insert_err = -EKEYREJECTED;
+	load(NULL, NULL);
+	assert_non_null(strstr(error.text, "mokutil --import"));
+	if (geteuid())
+		return;
+	fake.insert_err = -EPERM;
+	fake.rules.lockdown = LOCKDOWN_INTEGRITY;
+	load(NULL, NULL);
+	assert_non_null(strstr(error.text, "locked down"));
+	assert_non_null(strstr(error.text, "mokutil --import"));
+	fake.rules.is_closed = true;
+	load(NULL, NULL);
+	assert_non_null(strstr(error.text, "modules_disabled is 1"));
+	assert_non_null(strstr(error.text, "/etc/modules-load.d"));
 }
 
 static void parameters_of_a_loaded_module_are_compared(void **state)
@@ -347,6 +375,7 @@ int main(void)
 		TEST(build_tree_comes_first),
 		TEST(installed_module_is_found),
 		TEST(errors_of_loading_come_with_advice),
+		TEST(refused_modules_have_a_remedy),
 		TEST(parameters_of_a_loaded_module_are_compared),
 		TEST(module_in_use_is_not_unloaded),
 	};
