@@ -679,7 +679,7 @@ static void errors_of_the_server_end_it_before_sampling(void **state)
 	static const char *const expected[] = {
 		"stackbeat: no rights\n", "stackbeat: no library\n",
 		("stackbeat: dir: the user 1000, who serves HTTP, can't write there: Permission "
-		 "denied\n")};
+		 "denied; 'chown 1000 DIR' permits it, or --user NAME takes another user\n")};
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
