@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "debuginfo/debuginfod_helper.h"
-#include "debuginfo/kernel_symbols.h"
 #include "lib/clock.h"
 #include "lib/cpu_time.h"
 #include "lib/error.h"
@@ -24,6 +23,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_select.h"
 #include "record/exporter.h"
+#include "record/live_symbols.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/window.h"
@@ -32,23 +32,12 @@
 #include "serve/protocol.h"
 #include "serve/sum.h"
 #include "session/session.h"
-#include "symbolize/symbol_cache.h"
 #include "symbolize/symbolize_options.h"
 
 #define EXPORTS_MAX 6u /* processes at a time, for slices */
 #define RECORDINGS_MAX 2u /* processes at a time, for sessions of their own */
 #define KEPT_MAX 1024u /* slices that are not known to be stored */
 #define CUTS_MAX 64u /* that wait for a process */
-#define CACHE_BYTES ((size_t)8 << 20) /* of symbols */
-/* A debug package that is installed later has symbols that the cache does not. */
-#define CACHE_NS (3600 * NS_PER_SECOND)
-/*
- * All symbols of the kernel are read again for code that has none, such as filters of system calls,
- * which many programs have: for few samples after the longer time.
- */
-#define KERNEL_READ_NS (600 * NS_PER_SECOND)
-#define KERNEL_READ_RARE_NS (3600 * NS_PER_SECOND)
-#define RARE_PERCENTAGE 1
 #define END_TIMEOUT_MS 10000
 #define END_ATTEMPTS 3u
 
@@ -81,11 +70,7 @@ struct kept_slice {
 struct sampler {
 	const struct sampler_config *config;
 	struct recorder recorder;
-	struct kernel_symbols kernel;
-	struct symbol_cache *cache; /* NULL: none */
-	int64_t cache_start_ns; /* of the monotonic clock */
-	/* When an export read the symbols of the kernel; 0: none has. */
-	int64_t kernel_read_ns;
+	struct live_symbols symbols;
 	int signals, events;
 	struct slice_export exports[EXPORTS_MAX + RECORDINGS_MAX];
 	uint32_t cuts[CUTS_MAX]; /* ids */
@@ -302,33 +287,6 @@ static void count_lost(struct sampler *sampler, uint64_t samples, const struct e
 	sampler->config->warning(error->text, NULL);
 }
 
-/* Returns recording->tolerated_missing. */
-static unsigned int tolerated_missing(const struct sampler *sampler, int64_t now)
-{
-	const int64_t age = now - sampler->kernel_read_ns;
-
-	if (!sampler->kernel_read_ns || age >= KERNEL_READ_RARE_NS)
-		return 0;
-	return age < KERNEL_READ_NS ? 100 : RARE_PERCENTAGE;
-}
-
-/* For the copies of this process as well. The rings wait meanwhile. */
-static void sampler_keep_symbols(struct sampler *sampler, struct recording *recording)
-{
-	const int64_t monotonic_ns = now_ns(CLOCK_MONOTONIC);
-	int64_t now = monotonic_ns;
-
-	kernel_symbols_refresh(&sampler->kernel, "");
-	if (!sampler->cache)
-		sampler->cache = symbol_cache_new(CACHE_BYTES);
-	else if (now - sampler->cache_start_ns < CACHE_NS || !symbol_cache_clear(sampler->cache))
-		now = sampler->cache_start_ns;
-	sampler->cache_start_ns = now;
-	recording->kallsyms = sampler->kernel.table;
-	recording->tolerated_missing = tolerated_missing(sampler, monotonic_ns);
-	recording->cache = sampler->cache;
-}
-
 /* Ends the current slice. Returns false if there is no process for it: it is to be tried again. */
 static bool cut_slice(struct sampler *sampler)
 {
@@ -367,7 +325,8 @@ static bool cut_slice(struct sampler *sampler)
 	exporter->for_store =
 		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
 	if (window.samples && sampler->config->symbolize)
-		sampler_keep_symbols(sampler, &recording);
+		/* For the copies of this process as well. The rings wait meanwhile. */
+		live_symbols_use(&sampler->symbols, &recording);
 	if (!window.samples) {
 		exporter->child.result->done = true;
 	} else if (exporter_start(&exporter->child, &sampler->recorder, export_slice, &work)) {
@@ -396,7 +355,7 @@ static bool slice_deliver(struct sampler *sampler, struct slice_export *exporter
 	int file;
 
 	if (result->reads_kernel)
-		sampler->kernel_read_ns = now_ns(CLOCK_MONOTONIC);
+		live_symbols_note_kernel_read(&sampler->symbols);
 	reply->err = done ? result->child.err : -EIO;
 	reply->is_window = result->is_window;
 	if (done && reply->type == REPLY_RECORDED) {
@@ -706,8 +665,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 		end_slices(sampler);
 	}
 	recorder_free(&sampler->recorder);
-	kernel_symbols_clear(&sampler->kernel);
-	symbol_cache_free(sampler->cache);
+	live_symbols_clear(&sampler->symbols);
 	if (sampler->signals >= 0)
 		close(sampler->signals);
 	if (sampler->events >= 0)
