@@ -123,6 +123,20 @@ values_have_bounds() {
 	accepts annotate -M intel main file
 }
 
+top_refuses_what_it_cannot_show() {
+	refuses "'0' is not a number from 1 to" top -n 0
+	refuses "-d: '0' is not a number of seconds from 0.1 to 3600" top -b -d 0
+	refuses "-d: 'x' is not a number of seconds" top -b -d x
+	refuses "-d: '1e3' is not a number of seconds" top -b -d 1e3
+	refuses "--tab: 'x' is not functions, services, processes or containers" top --tab x
+	refuses "--source: 'x' is not auto, module or perf" top --source x
+	refuses "-a can't be combined with -p, -t or -G" top -a -p 1
+	refuses "'stackbeat record' runs commands" top true
+	refuses "-e: 'cycles' is not sampled" top -e cycles
+	bounds 1 3600 top --window
+	accepts top -b -d 0.1 -n 1 --tab containers --rows 0 -F 19 -g -a
+}
+
 # What fingers that know perf and git type.
 habits_have_an_answer() {
 	local command
@@ -133,7 +147,7 @@ habits_have_an_answer() {
 	refuses "use 'stackbeat report --folded FILE'" script
 	refuses "use 'stackbeat report --diff BASE FILE'" diff
 	for command in buildid-cache buildid-list c2c data evlist ftrace inject kmem list lock mem probe sched \
-		stat top trace; do
+		stat trace; do
 		refuses "there is no command '$command'; use '" "$command"
 	done
 	refuses "unknown option '--frequncy'; did you mean '--frequency'?" record --frequncy 99
@@ -432,6 +446,7 @@ closed_streams_are_not_replaced_by_files() {
 run_test wrong_command_lines_are_refused_with_one_line
 run_test bad_options_are_refused
 run_test values_have_bounds
+run_test top_refuses_what_it_cannot_show
 run_test habits_have_an_answer
 run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed

@@ -31,6 +31,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_stack(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_unload(int argc, char **argv);
 
 #endif

@@ -17,6 +17,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{"record", cmd_record, "sample stacks into a pprof profile"},
+	{"top", cmd_top, "show what the CPUs do, live"},
 	{"report", cmd_report, "print a profile as text"},
 	{"annotate", cmd_annotate, "print source and instructions of a function with samples"},
 	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
@@ -58,7 +59,6 @@ static const struct replacement {
 	{"sched", "'perf sched': stackbeat samples CPU time only"},
 	{"script", "'stackbeat report --folded FILE'"},
 	{"stat", "'perf stat': stackbeat samples CPU time, and counts no events"},
-	{"top", "'stackbeat record -a -d 5' and then 'stackbeat report'"},
 	{"trace", "'perf trace': stackbeat samples CPU time, and traces no calls"},
 };
 

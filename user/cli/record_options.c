@@ -12,8 +12,7 @@
 
 /* Kinds of options */
 
-static int record_parse_rate(const struct cli_option *option, char *text, void *arg,
-			     struct error *error)
+int record_parse_rate(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 
@@ -55,8 +54,7 @@ static int parse_ids(const char *text, const char *option, const char *what, uin
 	return 0;
 }
 
-static int record_parse_pids(const struct cli_option *option, char *text, void *arg,
-			     struct error *error)
+int record_parse_pids(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 
@@ -65,8 +63,7 @@ static int record_parse_pids(const struct cli_option *option, char *text, void *
 			 &options->session.pid_count, error);
 }
 
-static int record_parse_tids(const struct cli_option *option, char *text, void *arg,
-			     struct error *error)
+int record_parse_tids(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 
@@ -75,7 +72,7 @@ static int record_parse_tids(const struct cli_option *option, char *text, void *
 			 &options->session.tid_count, error);
 }
 
-static int parse_cgroup(const struct cli_option *option, char *text, void *arg, struct error *error)
+int record_parse_cgroup(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 
@@ -119,7 +116,7 @@ static int parse_budget(const struct cli_option *option, char *text, void *arg, 
 	return 0;
 }
 
-static int parse_cpus(const struct cli_option *option, char *text, void *arg, struct error *error)
+int record_parse_cpus(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 	struct error reason;
@@ -158,7 +155,7 @@ static int choose_part(const struct cli_option *option, char *text, void *arg, s
 }
 
 /* As `perf record -e`: the clocks are the only events, and a modifier selects a part of stacks. */
-static int parse_event(const struct cli_option *option, char *text, void *arg, struct error *error)
+int record_parse_event(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	static const char *const clocks[] = {"cpu-clock", "task-clock"};
 
@@ -227,7 +224,7 @@ static int parse_ring_size(const struct cli_option *option, char *text, void *ar
 
 /* The table */
 
-static const char *const session_source_names[] = {
+const char *const session_source_names[] = {
 	[SOURCE_AUTO] = "auto", [SOURCE_MODULE] = "module", [SOURCE_PERF] = "perf", NULL};
 static const char *const unwind_method_names[] = {
 	[UNWIND_AUTO] = "auto", [UNWIND_TABLES] = "tables", [UNWIND_FRAME_POINTERS] = "fp", NULL};
@@ -245,7 +242,7 @@ static const struct cli_option record_options[] = {
 	 OPTION_CALL(record_parse_tids)},
 	{'G', "cgroup", "PATH",
 	 "sample this control group (version 2) and all below it; repeatable",
-	 OPTION_CALL(parse_cgroup)},
+	 OPTION_CALL(record_parse_cgroup)},
 	{0, "no-inherit", NULL, "do not sample forked processes",
 	 OPTION_FLAG(struct record_options, session.no_inherit)},
 	{0, "exclude-comm", "NAME",
@@ -253,7 +250,7 @@ static const struct cli_option record_options[] = {
 	 OPTION_CALL(parse_comm)},
 	{'C', "cpu", "LIST",
 	 "sample these CPUs, such as 0,2-3 (default: all that are neither isolated nor nohz_full)",
-	 OPTION_CALL(parse_cpus)},
+	 OPTION_CALL(record_parse_cpus)},
 	{'d', "duration", "SEC", "stop after this many seconds",
 	 OPTION_SECONDS(struct record_options, seconds, 0)},
 	{0, "labels", "LIST",
@@ -335,7 +332,7 @@ static const struct cli_option record_options[] = {
 	{'e', "event", "EVENT",
 	 "for compatibility with perf: cpu-clock or task-clock, also with :u or :k, which is what is "
 	 "always sampled",
-	 OPTION_CALL(parse_event), OPTION_TARGET(uint32_t, struct record_options, session.parts)},
+	 OPTION_CALL(record_parse_event), OPTION_TARGET(uint32_t, struct record_options, session.parts)},
 	{0, "call-graph", "METHOD",
 	 "for compatibility with perf: fp is --unwind=fp, dwarf is --unwind=auto",
 	 OPTION_CALL(parse_call_graph),
@@ -374,26 +371,37 @@ static uint32_t ring_size_for(uint32_t stack_copy)
 	return size;
 }
 
-int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
+int record_targets_check(const struct session_config *session, struct error *error)
 {
-	int first, err;
+	if (session->system_wide &&
+	    (session->pid_count || session->tid_count || session->cgroup_count))
+		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	return 0;
+}
 
+void record_options_default(struct record_options *options)
+{
 	*options = (struct record_options){
 		.output = OUTPUT_DEFAULT,
 		.labels.chosen = LABELS_DEFAULT,
 		.memory = MEMORY_DEFAULT,
 	};
 	session_config_init(&options->session);
+}
+
+int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
+{
+	int first, err;
+
+	record_options_default(options);
 	/* The first argument is COMMAND; options after it are COMMAND's. */
 	err = options_parse(argc, argv, record_options, true, options, &first, error);
 	if (err)
 		return err;
 	if (first < argc)
 		options->command = argv + first;
-	if (options->session.system_wide &&
-	    (options->session.pid_count || options->session.tid_count ||
-	     options->session.cgroup_count))
-		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	if (record_targets_check(&options->session, error))
+		return -EINVAL;
 	if (options->blocks)
 		options->labels.chosen |= LABEL_SET(LABEL_BLOCK);
 	options->session.goroutines = labels_of_goroutines(&options->labels);

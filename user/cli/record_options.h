@@ -47,4 +47,16 @@ extern const struct command_help record_help;
 int record_options_parse(int argc, char **argv, struct record_options *options,
 			 struct error *error);
 
+/*
+ * Parts of record_options_parse(), for subcommands that sample, too: the defaults, the targets
+ * together, and options of targets, rate and event, for a struct that begins with a struct
+ * record_options.
+ */
+void record_options_default(struct record_options *options);
+int record_targets_check(const struct session_config *session, struct error *error);
+option_fn record_parse_rate, record_parse_pids, record_parse_tids, record_parse_cgroup,
+	record_parse_cpus, record_parse_event;
+/* For OPTION_CHOICE of a session's source. */
+extern const char *const session_source_names[];
+
 #endif

@@ -35,6 +35,11 @@ static size_t count_columns(const char *text, const char *end)
 	return sum;
 }
 
+size_t short_name_columns(const char *text)
+{
+	return count_columns(text, text + strlen(text));
+}
+
 /* The end of as many characters from `text` as fit into `columns`. */
 static const char *skip_columns(const char *text, const char *end, size_t columns)
 {

@@ -15,4 +15,7 @@
  */
 char *short_name(const char *name, size_t columns);
 
+/* Returns the columns of a text, by the same rules. */
+size_t short_name_columns(const char *text);
+
 #endif

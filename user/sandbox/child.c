@@ -66,6 +66,7 @@ static const struct child_rules {
 				 .outlives_parent = true},
 	[CHILD_SLICE_EXPORTER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_FILE, .nicer = 5},
 	[CHILD_EXTRA_SESSION] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_FILE, .nicer = 5},
+	[CHILD_TOP_SAMPLER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_SOCKET},
 	/* It ends after its parent, when the rest is stored. */
 	[CHILD_HTTP_KEEPER] = {RIGHTS_HTTP, .outcome = OUTCOME_STATUS, .has_secrets = true,
 			       .outlives_parent = true},

@@ -26,6 +26,7 @@ enum child_role {
 	CHILD_FILE_EXPORTER, /* writes a file of --rotate or --snapshot */
 	CHILD_SLICE_EXPORTER, /* writes a slice of `serve` */
 	CHILD_EXTRA_SESSION, /* records at another rate than `serve` */
+	CHILD_TOP_SAMPLER, /* samples for `top`, which shows it */
 	CHILD_HTTP_KEEPER, /* starts the HTTP server again */
 	CHILD_HTTP_SERVER,
 	CHILD_JOB, /* makes an answer, or stores a window */

@@ -174,7 +174,8 @@ static void given_rights_do_not_come_back(void **state)
 	for (int role = 0; role < CHILD_ROLES; role++) {
 		bool keeps = role == CHILD_OPENER || role == CHILD_FILE_EXPORTER ||
 			     role == CHILD_SLICE_EXPORTER || role == CHILD_EXTRA_SESSION ||
-			     role == CHILD_JOB || role == CHILD_UNMOUNTER || role == CHILD_PAGER;
+			     role == CHILD_JOB || role == CHILD_UNMOUNTER || role == CHILD_PAGER ||
+			     role == CHILD_TOP_SAMPLER;
 
 		assert_int_equal(WEXITSTATUS(status_of(role, gives_rights_up)), !keeps);
 	}
