@@ -9,7 +9,7 @@
 scratch=$(mktemp -d)
 export XDG_CACHE_HOME=$scratch/cache
 spinner=
-trap '[[ ! $spinner ]] || kill "$spinner"; rm -rf "$scratch"' EXIT
+trap 'tmux -S "$scratch/tmux.$server" kill-server 2>/dev/null || true; [[ ! $spinner ]] || kill "$spinner"; rm -rf "$scratch"' EXIT
 
 cat >"$scratch/spin.c" <<'END'
 #include <sys/prctl.h>
@@ -96,8 +96,121 @@ a_signal_ends_it() {
 	! pgrep -P "$pid" || fail "a process is left"
 }
 
+# A new server for each test: a server that ends still has its socket.
+server=0
+
+# A terminal of 80 columns and 24 rows with `top`, whose shell shows the state of the terminal afterwards.
+terminal() {
+	tmux -S "$scratch/tmux.$server" -f /dev/null "$@"
+}
+
+# start_screen [TERM]: in an empty directory.
+start_screen() {
+	server=$((server + 1))
+	rm -rf "$scratch/work"
+	mkdir "$scratch/work"
+	# shellcheck disable=SC2016 # the inner shell expands them
+	terminal new-session -d -x 80 -y 24 -c "$scratch/work" "trap : INT; env TERM=${1:-screen} LC_ALL=C.UTF-8 $stackbeat top --source perf \
+		-p $spinner -d 0.5 2>messages; echo status \$?; stty -a | grep -oE -- '-?(icanon|echo)\>'; exec sleep $hang"
+	expect_screen innermost_of_top
+}
+
+# expect_screen REGEX: waits until a line of the screen has it.
+expect_screen() {
+	local end=$((SECONDS + hang))
+	until terminal capture-pane -p | grep -qE -- "$1"; do
+		((SECONDS < end)) || { fail "no '$1' in: $(terminal capture-pane -p)" && return; }
+		sleep 0.1
+	done
+}
+
+# The shell has its terminal back, in the mode that it had.
+expect_shell() {
+	# A terminal without a second screen still has the rest of a line behind it.
+	expect_screen "^status $1"
+	expect_screen '^icanon$'
+	expect_screen '^echo$'
+	terminal kill-server
+}
+
+keys_show_all_views() {
+	start_screen
+	expect_screen '^\[functions\]  services   processes   containers *$'
+	expect_screen '^99 Hz, [0-9]+ samples/s, lost [0-9]+, complete [0-9.]+%, overhead [0-9.]+%'
+	terminal send-keys / outer_of Enter
+	expect_screen "^rows with 'outer_of'"
+	terminal send-keys Enter
+	expect_screen '^caller .*  main$'
+	expect_screen '^callee .*  innermost_of_top$'
+	terminal send-keys Escape
+	expect_screen '^Enter callers'
+	terminal send-keys f
+	expect_screen '^\|innermost_of_top'
+	terminal send-keys 3
+	expect_screen "%  $spinner +spin\\?\\[31m\$"
+	terminal send-keys Enter
+	expect_screen "\\[functions\\] .* of $spinner  "
+	terminal send-keys w
+	expect_screen '^written to stackbeat-top\.[0-9TZ]+\.pb\.gz$'
+	"$stackbeat" report --folded "$scratch"/work/*.pb.gz | grep -q '^_start;.*;main;outer_of_top;innermost_of_top ' ||
+		fail "what is written: $("$stackbeat" report --folded "$scratch"/work/*.pb.gz)"
+	terminal send-keys p
+	expect_screen ', frozen'
+	terminal resize-window -x 50 -y 10
+	expect_screen '^Enter callers.{1,37}$'
+	expect_screen ' innermost_of_top$'
+	terminal send-keys q
+	expect_shell 0
+}
+
+a_plain_terminal_is_enough() {
+	start_screen vt100
+	expect_screen '^\[functions\]'
+	terminal send-keys C-c
+	expect_shell 0
+}
+
+the_terminal_is_restored_after_a_crash() {
+	local pid
+	start_screen
+	pid=$(pgrep -f "^$stackbeat top --source perf -p $spinner" | head -n 1)
+	# The process that samples is the child whose parent shows the screen, and that has children itself.
+	kill -SEGV "$(pgrep -P "$pid" | tail -n 1)"
+	expect_shell 1
+	grep -q '^stackbeat: the process that samples was killed by signal 11$' "$scratch/work/messages" ||
+		fail "$(<"$scratch/work/messages")"
+	start_screen
+	pid=$(pgrep -f "^$stackbeat top --source perf -p $spinner" | head -n 1)
+	kill -TERM "$pid"
+	expect_shell 0
+}
+
+a_stopped_screen_comes_back() {
+	server=$((server + 1))
+	rm -rf "$scratch/work"
+	mkdir "$scratch/work"
+	terminal new-session -d -x 80 -y 24 -c "$scratch/work" "env PS1='shell> ' LC_ALL=C.UTF-8 bash --norc -i"
+	expect_screen '^shell>'
+	terminal send-keys "$stackbeat top --source perf -p $spinner -d 0.5" Enter
+	expect_screen '^\[functions\]'
+	terminal send-keys C-z
+	expect_screen 'Stopped'
+	terminal send-keys fg Enter
+	expect_screen '^\[functions\]'
+	expect_screen innermost_of_top
+	terminal send-keys q
+	expect_screen '^shell>'
+	terminal kill-server
+}
+
+no_terminal_needs_batch() {
+	! "$stackbeat" top --source perf </dev/null >"$scratch/text" 2>"$scratch/messages" || fail "it has begun"
+	[[ $(<"$scratch/messages") == *"no terminal: use --batch" ]] || fail "$(<"$scratch/messages")"
+}
+
 tests=(batch_prints_functions_at_each_interval names_have_no_effect_on_a_terminal rows_are_limited
-	the_end_of_all_processes_is_the_end a_signal_ends_it)
+	the_end_of_all_processes_is_the_end a_signal_ends_it no_terminal_needs_batch)
+screens=(keys_show_all_views a_plain_terminal_is_enough the_terminal_is_restored_after_a_crash a_stopped_screen_comes_back)
 skipped=
 if ! "${CC:-gcc}" -O2 -o "$scratch/spin" "$scratch/spin.c"; then
 	skipped="no C compiler here"
@@ -108,9 +221,11 @@ else
 	"$scratch/spin" &
 	spinner=$!
 fi
-for name in "${tests[@]}"; do
+for name in "${tests[@]}" "${screens[@]}"; do
 	if [[ $skipped ]]; then
 		echo "ok ${name//_/ } # SKIP $skipped"
+	elif [[ " ${screens[*]} " == *" $name "* ]] && ! command -v tmux >/dev/null; then
+		echo "ok ${name//_/ } # SKIP no tmux"
 	else
 		run_test "$name"
 	fi

@@ -14,17 +14,20 @@
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "cli/record_options.h"
+#include "cli/record_output.h"
 #include "cli/terminal.h"
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/labels.h"
+#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "symbolize/symbolize_options.h"
 #include "top/top_lines.h"
 #include "top/top_sampler.h"
 #include "top/top_screen.h"
+#include "top/top_terminal.h"
 
 #define INTERVAL_DEFAULT_S 2
 #define WINDOW_DEFAULT_S 10u
@@ -32,6 +35,7 @@
 #define DELAY_MIN_S 0.1
 #define DELAY_MAX_S 3600.0
 #define ROWS_DEFAULT 30u
+#define OUTPUT_OF_TOP "stackbeat-top.pb.gz"
 
 /* What the tabs and the status need. */
 #define LABELS_OF_TOP                                                                              \
@@ -87,7 +91,7 @@ static int top_option_tab(const struct cli_option *option, char *text, void *opt
 
 /* clang-format off */
 static const struct cli_option top_options[] = {
-	{'b', "batch", NULL, "print text at each interval, as top -b",
+	{'b', "batch", NULL, "print text at each interval instead of a screen, as top -b",
 	 OPTION_FLAG(struct top, is_batch)},
 	{'d', "delay", "SEC", "seconds between two updates, from 0.1 on (default: 2)",
 	 OPTION_CALL(top_option_delay), OPTION_TARGET(double, struct top, interval_s)},
@@ -99,6 +103,10 @@ static const struct cli_option top_options[] = {
 	{0, "tab", "NAME",
 	 "begin with functions (default), services, processes or containers",
 	 OPTION_CALL(top_option_tab)},
+	{'o', "output", "FILE",
+	 "the file of the key 'w'; the time (UTC) is added to its name "
+	 "(default: " OUTPUT_OF_TOP ")",
+	 OPTION_PATH(struct top, record.output)},
 	{0, "rows", "N", "with --batch: print at most N rows; 0: all (default: 30)",
 	 OPTION_NUMBER(struct top, rows, 0, UINT32_MAX)},
 	{'F', "frequency", "HZ",
@@ -136,7 +144,7 @@ static const struct command_help top_help = {
 	.synopsis = "stackbeat top [OPTION]...",
 	.description = "Show live what the CPUs do: functions, services, processes and containers, "
 		       "of the whole system or of some processes (-p); until 'q', SIGINT (Ctrl-C) "
-		       "or SIGTERM.",
+		       "or SIGTERM. '?' shows the keys.",
 	.options = top_options,
 	.notes = "self is the share of a function itself, total of the function and all functions "
 		 "it called; cpu% is its self time, where 100% is one CPU. Exit status: 0; 1 after "
@@ -153,6 +161,7 @@ static int cmd_top_parse(struct top *top, int argc, char **argv, struct error *e
 	top->interval_s = INTERVAL_DEFAULT_S;
 	top->window_s = WINDOW_DEFAULT_S;
 	top->rows = ROWS_DEFAULT;
+	top->record.output = OUTPUT_OF_TOP;
 	err = options_parse(argc, argv, top_options, false, top, &first, error);
 	if (!err && first < argc)
 		return error_set(error, EINVAL,
@@ -260,6 +269,123 @@ static int run_batch(struct top *top, struct error *error)
 	return err;
 }
 
+/* The screen */
+
+/* Writes what is shown, and says where. */
+static void write_shown(struct top *top)
+{
+	const struct profile *shown = top_screen_shown(&top->screen);
+	char path[PATH_MAX], note[TOP_NOTE_SIZE];
+	struct error error = {""};
+
+	if (!shown || !shown->samples.count) {
+		top_screen_note(&top->screen, "nothing to write: no samples yet");
+		return;
+	}
+	output_rotated_path(top->record.output, shown->time_ns, path);
+	if (pprof_write(shown, path, NULL, &error))
+		snprintf(note, sizeof(note), "%.*s", TOP_NOTE_SIZE - 1, error.text);
+	else
+		snprintf(note, sizeof(note), "written to %.*s", TOP_NOTE_SIZE - 32, path);
+	top_screen_note(&top->screen, note);
+}
+
+static int draw_screen(struct top *top, struct error *error)
+{
+	struct top_lines lines = {.ascii = !terminal_has_utf8()};
+	const size_t rows = top_terminal_size(&lines.columns);
+	int err = top_screen_draw(&top->screen, rows, &lines);
+
+	if (!err)
+		top_terminal_show(&lines);
+	top_lines_clear(&lines);
+	return err ? error_errno(error, -err, "can't show the samples") : 0;
+}
+
+/* Handles the keys that were typed. Sets *quits. Returns 0 or a negative errno value. */
+static int handle_keys(struct top *top, bool *quits, struct error *error)
+{
+	enum top_action action;
+	int key, err = 0;
+
+	while (!err && !*quits && (key = top_terminal_key()) >= 0) {
+		err = top_screen_key(&top->screen, key, &action);
+		if (action == TOP_WRITE)
+			write_shown(top);
+		*quits = action == TOP_QUIT;
+	}
+	return err ? error_errno(error, -err, "can't show the samples") : 0;
+}
+
+/* Handles the signals that have come. Returns whether one of them ends the program. */
+static bool handle_signals(const struct top *top)
+{
+	struct signalfd_siginfo info;
+
+	while (read(top->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGWINCH)
+			top_terminal_resize();
+		else if (info.ssi_signo == SIGTSTP)
+			top_terminal_stop();
+		else
+			return true;
+	}
+	return false;
+}
+
+static int handle_screen_event(struct top *top, struct top_event *event, struct error *error)
+{
+	switch (event->kind) {
+	case TOP_SLICE:
+		return cmd_top_add_slice(top, event, error);
+	case TOP_SOURCE:
+	case TOP_WARNING:
+		top_screen_note(&top->screen, event->text);
+		return 0;
+	case TOP_ENDED:
+		top->has_ended = true;
+		top_screen_note(&top->screen, "all processes have ended");
+		return 0;
+	case TOP_FAILED:
+		return error_set(error, event->err ? -event->err : EIO, "%s", event->text);
+	case TOP_NOTHING:
+		return 0;
+	}
+	return 0;
+}
+
+static int run_screen(struct top *top, struct error *error)
+{
+	struct pollfd fds[] = {{.fd = top->sampler.socket, .events = POLLIN},
+			       {.fd = top->signals, .events = POLLIN},
+			       {.fd = STDIN_FILENO, .events = POLLIN}};
+	int err = top_terminal_open(terminal_has_colors(STDOUT_FILENO), error);
+	bool quits = false;
+
+	while (!err && !quits && (!top->iterations || top->updates < top->iterations)) {
+		struct top_event event;
+
+		err = draw_screen(top, error);
+		if (err)
+			break;
+		if (poll(fds, 3, -1) < 0 && errno != EINTR) {
+			err = error_errno(error, errno, "can't wait for keys");
+			break;
+		}
+		quits = handle_signals(top) || (fds[2].revents & (POLLHUP | POLLERR));
+		if (!top->has_ended) {
+			top_sampler_receive(&top->sampler, &event);
+			err = handle_screen_event(top, &event, error);
+		}
+		if (top->has_ended)
+			fds[0].fd = -1;
+		if (!err && !quits)
+			err = handle_keys(top, &quits, error);
+	}
+	top_terminal_close();
+	return err;
+}
+
 /* Signals are read from an fd from now on. */
 static int open_signals(struct top *top, struct error *error)
 {
@@ -270,6 +396,10 @@ static int open_signals(struct top *top, struct error *error)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGQUIT);
+	if (!top->is_batch) {
+		sigaddset(&set, SIGWINCH);
+		sigaddset(&set, SIGTSTP);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	top->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -287,8 +417,15 @@ static int cmd_top_run(struct top *top, struct error *error)
 		.memory = top->record.memory,
 	};
 	struct top_sampler_config started = config;
-	int err = reader_sandbox_start(&top->sandbox, &top->record.sandbox, true, error);
+	int err = 0;
 
+	if (!top->is_batch && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
+		return error_set(error, ENOTTY,
+				 "standard input and output are no terminal: use --batch");
+	if (!top->is_batch)
+		err = top_terminal_load(error);
+	if (!err)
+		err = reader_sandbox_start(&top->sandbox, &top->record.sandbox, true, error);
 	if (!err)
 		err = cache_option_open(&top->record.cache, &top->cache, error);
 	if (err)
@@ -298,7 +435,9 @@ static int cmd_top_run(struct top *top, struct error *error)
 	err = top_sampler_start(&top->sampler, &started, error);
 	if (!err)
 		err = open_signals(top, error);
-	return err ?: run_batch(top, error);
+	if (err)
+		return err;
+	return top->is_batch ? run_batch(top, error) : run_screen(top, error);
 }
 
 static void cmd_top_free(struct top *top)

@@ -173,8 +173,13 @@ static int top_screen_enter(struct top_screen *screen)
 	free(*text);
 	*text = name;
 	*screen->filter = '\0';
-	if (screen->tab == TOP_FUNCTIONS)
-		return top_screen_begin(screen, TOP_VIEW_CALLS);
+	if (screen->tab == TOP_FUNCTIONS) {
+		err = top_screen_begin(screen, TOP_VIEW_CALLS);
+		/* In the middle, between callers and callees. */
+		top_screen_select_again(screen, screen->function, TOP_FUNCTION);
+		screen->first = screen->selected - MIN(screen->selected, screen->page / 2);
+		return err;
+	}
 	screen->scope_tab = screen->tab;
 	return top_screen_set_tab(screen, TOP_FUNCTIONS);
 }
