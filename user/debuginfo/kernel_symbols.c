@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/kernel_symbols.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <sys/param.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "debuginfo/file_cache.h"
 #include "debuginfo/kallsyms.h"
@@ -38,6 +40,22 @@ static void write_module(FILE *list, const char *root, char *line)
 		(unsigned long long)st.st_ino);
 }
 
+static bool kernel_symbols_has_file(const char *root, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s", root, name);
+	return !access(path, F_OK) || errno != ENOENT;
+}
+
+/* Whether the kernel was built without modules: of the files that it has then, none is there. */
+static bool kernel_symbols_without_modules(const char *root)
+{
+	return kernel_symbols_has_file(root, "/proc/sys/kernel/ostype") &&
+	       !kernel_symbols_has_file(root, MODULES_PATH) &&
+	       !kernel_symbols_has_file(root, "/proc/sys/kernel/modules_disabled");
+}
+
 /* Returns the list of the loaded modules, to be freed; NULL: they are unknown. */
 static char *list_modules(const char *root)
 {
@@ -49,7 +67,7 @@ static char *list_modules(const char *root)
 	snprintf(path, sizeof(path), "%s" MODULES_PATH, root);
 	stream = fopen(path, "re");
 	if (!stream)
-		return NULL;
+		return kernel_symbols_without_modules(root) ? strdup("") : NULL;
 	list = open_memstream(&text, &size);
 	while (list && getline(&line, &capacity, stream) > 0)
 		write_module(list, root, line);

@@ -197,6 +197,17 @@ static void are_missing_without_their_files(void **state)
 	assert_int_equal(remove(path), 0);
 	kernel_symbols_refresh(&symbols, root);
 	assert_null(symbols.table);
+	/* A kernel without modules has none of their files. */
+	make_directory("proc/sys");
+	make_directory("proc/sys/kernel");
+	write_file("proc/sys/kernel/ostype", "Linux\n");
+	kernel_symbols_refresh(&symbols, root);
+	expect_first(&symbols, "first");
+	write_file("proc/sys/kernel/modules_disabled", "1\n");
+	kernel_symbols_refresh(&symbols, root);
+	assert_null(symbols.table);
+	snprintf(path, sizeof(path), "%s/proc/sys/kernel/ostype", root);
+	assert_int_equal(remove(path), 0);
 	kernel_symbols_clear(&symbols);
 }
 
