@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -15,6 +16,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "report/call_tree.h"
+#include "report/frame_prune.h"
 #include "report/profile_view.h"
 #include "symbolize/go_runtime.h"
 
@@ -214,6 +216,22 @@ static int merge_file(struct profile *profile, const char *file, struct error *e
 	return err ? error_errno(error, -err, "%s", file) : 0;
 }
 
+/* Leaves out the frames that the writer of the profile chose. Returns 0 or -ENOMEM. */
+static int view_drop_frames(struct profile **profile)
+{
+	struct profile *pruned;
+	struct error warning;
+	int err = frame_prune(*profile, &pruned, &warning);
+
+	if (*warning.text)
+		fprintf(stderr, "stackbeat: %s\n", warning.text);
+	if (pruned) {
+		profile_free(*profile);
+		*profile = pruned;
+	}
+	return err;
+}
+
 /* Returns the sum of the values of a type, NULL: the default one; 0 if there is none. */
 static int64_t sum_values(const struct profile *profile, const char *type_name)
 {
@@ -246,7 +264,7 @@ static int read_view(const struct view_options *view, const char *const *files, 
 		*profile = NULL;
 		return err;
 	}
-	if (view->hides_go_runtime && go_runtime_hide(*profile))
+	if (view_drop_frames(profile) || (view->hides_go_runtime && go_runtime_hide(*profile)))
 		err = error_errno(error, ENOMEM, "%s", file);
 	*total = sum_values(*profile, type);
 	if (!err)
@@ -298,7 +316,7 @@ int view_read(const struct view_options *view, struct viewed *viewed, struct err
 	size_t index;
 	int err;
 
-	*viewed = (struct viewed){NULL};
+	*viewed = (struct viewed){.profile = NULL};
 	err = read_view(view, (const char *const *)view->files, view->file_count, type,
 			&viewed->profile, &viewed->total, &matches, error);
 	if (err)
