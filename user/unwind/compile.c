@@ -38,6 +38,11 @@
 #define FRAMED_LARGE (64u << 10)
 #define FRAMED_MIN 16u
 #define FRAMED_DISTANCE 2048u
+#define SET_UP_MAX 24u
+#define FUNCTION_ALIGNMENT 16u
+#define CALL_SIZE 5u
+#define MOVE_OF_CONSTANT_SIZE 10u
+#define CALLED_MAX (16u << 20)
 
 /* mov $__NR_rt_sigreturn,%rax; syscall: by these, debuggers recognize the trampoline, too. */
 static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
@@ -60,6 +65,7 @@ static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 struct code {
 	uint64_t start, size; /* start: ELF virtual address */
 	const unsigned char *bytes;
+	bool *called; /* by block of FUNCTION_ALIGNMENT bytes, see note_called(); NULL: unknown */
 };
 
 struct section {
@@ -95,10 +101,10 @@ static const unsigned char *file_bytes(Elf *elf, uint64_t offset, uint64_t size)
 }
 
 /* Returns a load segment with all of an executable address range, or NULL. */
-static const struct code *find_code(const struct compilation *compilation, uint64_t address)
+static struct code *find_code(const struct compilation *compilation, uint64_t address)
 {
 	for (size_t i = 0; i < compilation->code_count; i++) {
-		const struct code *code = &compilation->codes[i];
+		struct code *code = &compilation->codes[i];
 
 		if (address - code->start < code->size)
 			return code;
@@ -619,14 +625,140 @@ static int find_destructors(struct compilation *compilation, uint64_t start, uin
 	return err;
 }
 
-/* Whether code begins with push %rbp; mov %rsp,%rbp. */
-static bool sets_up_frame(const unsigned char *bytes, size_t size)
+/* Whether a byte may be an instruction that pushes, pops or calls. What it has pushed is popped. */
+static bool may_move_stack(unsigned char byte)
 {
-	static const unsigned char code[][4] = {{0x55, 0x48, 0x89, 0xe5}, {0x55, 0x48, 0x8b, 0xec}};
+	return (byte >= 0x50 && byte < 0x60) || byte == 0x68 || byte == 0x6a || byte == 0xe8;
+}
 
-	return size >= sizeof(code[0]) && *bytes == code[0][0] &&
-	       (!memcmp(bytes, code[0], sizeof(code[0])) ||
-		!memcmp(bytes, code[1], sizeof(code[1])));
+/* Whether an instruction of two bytes and more, without prefixes, may change %rsp. */
+static bool may_set_stack(const unsigned char *bytes)
+{
+	const unsigned int reg = bytes[1] >> 3 & 7, rm = bytes[1] & 7, mod = bytes[1] >> 6;
+
+	switch (bytes[0]) {
+	case 0x01:
+	case 0x29:
+	case 0x31:
+	case 0x81:
+	case 0x83:
+	case 0x87:
+	case 0x89:
+	case 0x8b:
+	case 0x8d:
+	case 0x94: /* xchg %eax,%esp */
+	case 0xbc: /* mov $n,%esp */
+		return bytes[0] == 0x94 || bytes[0] == 0xbc || reg == 4 || (mod == 3 && rm == 4);
+	case 0xff: /* call, push */
+		return reg == 2 || reg == 3 || reg == 6;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Whether code begins with push %rbp and mov %rsp,%rbp, between which a compiler may have moved
+ * instructions that do not touch the stack. Returns the size of all of it, or 0.
+ */
+static size_t frame_set_up(const unsigned char *bytes, size_t size)
+{
+	static const unsigned char code[][3] = {{0x48, 0x89, 0xe5}, {0x48, 0x8b, 0xec}};
+
+	if (!size || *bytes != 0x55)
+		return 0;
+	for (size_t i = 1; i + sizeof(code[0]) <= MIN(size, SET_UP_MAX); i++) {
+		if (!memcmp(bytes + i, code[0], sizeof(code[0])) ||
+		    !memcmp(bytes + i, code[1], sizeof(code[1])))
+			return i + sizeof(code[0]);
+		if (bytes[i] == 0xc3 || may_move_stack(bytes[i]) || may_set_stack(bytes + i))
+			return 0;
+	}
+	return 0;
+}
+
+/* Notes the aligned addresses that direct calls seem to have as targets: functions begin there. */
+static void note_called(struct code *code)
+{
+	const uint64_t blocks = code->size / FUNCTION_ALIGNMENT + 1;
+
+	code->called = calloc(blocks, 1);
+	for (size_t i = 0; code->called && i + CALL_SIZE <= code->size; i++) {
+		uint64_t target;
+		int32_t distance;
+
+		if (code->bytes[i] != 0xe8)
+			continue;
+		memcpy(&distance, code->bytes + i + 1, sizeof(distance));
+		target = code->start + i + CALL_SIZE + (uint64_t)(int64_t)distance;
+		if (!(target % FUNCTION_ALIGNMENT) && target - code->start < code->size)
+			code->called[(target - code->start) / FUNCTION_ALIGNMENT] = true;
+	}
+}
+
+static bool is_called(const struct code *code, uint64_t address)
+{
+	return code->called && !(address % FUNCTION_ALIGNMENT) &&
+	       !(code->start % FUNCTION_ALIGNMENT) &&
+	       code->called[(address - code->start) / FUNCTION_ALIGNMENT];
+}
+
+/* Whether code begins with movabs $n,%r, whose constant can have any bytes. */
+static bool is_move_of_constant(const unsigned char *bytes, size_t size)
+{
+	return size >= MOVE_OF_CONSTANT_SIZE && (bytes[0] == 0x48 || bytes[0] == 0x49) &&
+	       bytes[1] >= 0xb8 && bytes[1] < 0xc0;
+}
+
+/*
+ * Returns the size of a function without a frame that calls nothing and leaves the stack as it is,
+ * up to its last return; 0 if it may do other things.
+ */
+static size_t leaf_size(const struct code *code, uint64_t address, size_t size)
+{
+	const unsigned char *bytes = code->bytes + (address - code->start);
+	size_t end = 0;
+
+	for (size_t i = 0; i < size && !(i && is_called(code, address + i)); i++) {
+		/* The next function, which nothing calls directly. */
+		if (end && frame_set_up(bytes + i, size - i))
+			break;
+		if (bytes[i] == 0xc3) {
+			end = i + 1;
+			continue;
+		}
+		if (is_move_of_constant(bytes + i, size - i)) {
+			i += MOVE_OF_CONSTANT_SIZE - 1;
+			continue;
+		}
+		if (may_move_stack(bytes[i]) || (i + 1 < size && may_set_stack(bytes + i)))
+			return 0;
+	}
+	return end;
+}
+
+/*
+ * Adds code without frames that are set up: functions that leave the stack as it is, and between
+ * them, if `framed`, code that has the frame of before, or of a caller.
+ */
+static int add_leaves(struct compilation *compilation, uint64_t start, uint64_t end, bool framed)
+{
+	const struct code *code = find_code(compilation, start);
+	uint64_t from = start;
+	int err = 0;
+
+	for (uint64_t at = start; at < end && !err; at++) {
+		size_t leaf = is_called(code, at) ? leaf_size(code, at, end - at) : 0;
+
+		if (!leaf)
+			continue;
+		if (framed)
+			err = add_framed(compilation, from, at, CFI_RBP);
+		if (!err)
+			err = add_frameless(compilation, at, at + leaf, 8);
+		from = at + leaf;
+		at = from - 1;
+	}
+	return err || !framed ? err : add_framed(compilation, from, end, CFI_RBP);
 }
 
 /* Whether code begins with pop %rbp or leave, and ret */
@@ -638,38 +770,44 @@ static bool leaves_frame(const unsigned char *bytes, size_t size)
 
 /*
  * Code that a compiler without call frame information has written, such as the builtins of V8 in
- * node: by frame pointers, exact where a function sets up or leaves its frame. As with all frame
- * pointers, the caller of a function without a frame is missing.
+ * node: by frame pointers, exact where a function sets up or leaves its frame, and in functions
+ * that leave the stack as it is. As with all frame pointers, the caller of another function without
+ * a frame is missing.
  */
 static int find_framed(void *arg, uint64_t start, uint64_t end)
 {
 	struct compilation *compilation = arg;
-	const struct code *code = find_code(compilation, start);
+	struct code *code = find_code(compilation, start);
 	const unsigned char *bytes = code->bytes + (start - code->start);
 	const size_t size = end - start;
-	size_t frames = 0, done = 0;
-	int err = 0;
+	size_t frames = 0, done = 0, set_up;
+	int err;
 
 	if (size < FRAMED_MIN)
 		return 0;
+	/* In much code, some bytes that look like a call are none. */
+	if (code->size <= CALLED_MAX && !code->called)
+		note_called(code);
 	for (size_t i = 0; i < size; i++) {
-		if (!sets_up_frame(bytes + i, size - i))
+		if (!frame_set_up(bytes + i, size - i))
 			continue;
 		if (!frames++ && size < FRAMED_LARGE)
 			done = i;
 	}
 	if (!frames || frames < (size - done) / FRAMED_DISTANCE)
 		return 0;
+	err = add_leaves(compilation, start, start + done, false);
 	for (size_t i = done; i < size && !err; i++) {
-		if (sets_up_frame(bytes + i, size - i)) {
-			err = add_framed(compilation, start + done, start + i, CFI_RBP);
+		set_up = frame_set_up(bytes + i, size - i);
+		if (set_up) {
+			err = add_leaves(compilation, start + done, start + i, true);
 			if (!err)
 				err = add_frameless(compilation, start + i, start + i + 1, 8);
 			if (!err)
-				err = add_framed(compilation, start + i + 1, start + i + 4,
+				err = add_framed(compilation, start + i + 1, start + i + set_up,
 						 CFI_RSP);
-			done = i + 4;
-			i += 3;
+			done = i + set_up;
+			i = done - 1;
 		} else if (leaves_frame(bytes + i, size - i)) {
 			err = add_framed(compilation, start + done, start + i + 1, CFI_RBP);
 			if (!err)
@@ -678,7 +816,7 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 			i++;
 		}
 	}
-	return err ? err : add_framed(compilation, start + done, end, CFI_RBP);
+	return err ? err : add_leaves(compilation, start + done, end, true);
 }
 
 static int find_restorer(struct compilation *compilation, uint64_t start, uint64_t end)
@@ -909,6 +1047,8 @@ struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **tab
 	summary.unsupported = counts.unsupported;
 	summary.overlapping = counts.overlapping;
 	table_builder_free(compilation.builder);
+	for (size_t i = 0; i < compilation.code_count; i++)
+		free(compilation.codes[i].called);
 	free(compilation.codes);
 	elf_end(compilation.elf);
 	return summary;

@@ -367,6 +367,47 @@ static void code_with_frame_pointers_has_rules(void **state)
 	free(table);
 }
 
+/*
+ * A compiler moves instructions into what sets up a frame, and functions that call nothing have
+ * none. Before them is code of which nothing is known, and no call goes to `loop`.
+ */
+#define SCHEDULED                                                                                  \
+	"__asm__(\".globl unknown, leaf, loop, caller; .p2align 4; unknown: push %rbx;\"\n"        \
+	"	\"pop %rbx; ret; .p2align 4, 0x90; leaf: mov %rdi,%rax; mov "                            \
+	"$0x5851f42d4c957f2d,%rcx;\"\n"                                                            \
+	"	\"mov %rax,%rbx; .p2align 4, 0x90; loop: or %rcx,%rax; jne loop; ret;\"\n"               \
+	"	\".p2align 4, 0x90; caller: push %rbp; mov $2,%edi; mov %rsp,%rbp;\"\n"                  \
+	"	\"call leaf; .p2align 4, 0x90; 1: add %rax,%rbx; cmp %rbx,%rcx;\"\n"                     \
+	"	\"jne 1b; mov %rax,%rbx; nop; pop %rbp; ret;\");\n"                                      \
+	"void start(void) { for (;;); }\n"
+
+static void functions_without_frames_among_others_have_rules(void **state)
+{
+	static const struct {
+		const char *name;
+		long offset;
+		unsigned int base;
+		int cfa;
+	} expected[] = {{"leaf", 0, CFI_RSP, 8},    {"leaf", 3, CFI_RSP, 8},
+			{"loop", 0, CFI_RSP, 8},    {"caller", 0, CFI_RSP, 8},
+			{"caller", 1, CFI_RSP, 16}, {"caller", 6, CFI_RSP, 16},
+			{"caller", 9, CFI_RBP, 16}, {"caller", 16, CFI_RBP, 16}};
+	struct stackbeat_unwind_table *table;
+
+	(void)state;
+	assert_int_equal(build("-O2 -static -nostdlib -Wl,-e,start", SCHEDULED, &table).result,
+			 UNWIND_COMPILED);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		const struct stackbeat_unwind_rule *rule =
+			rule_at(table, expected[i].name, expected[i].offset);
+
+		assert_int_equal(rule->kind_base, STACKBEAT_UNWIND_CALLER | expected[i].base << 4);
+		assert_int_equal(rule->cfa, expected[i].cfa);
+	}
+	assert_int_equal(kind_at(table, "unknown", 0), STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
 #define ENTRY                                                                                      \
 	"__asm__(\".skip 8, 0x90; .globl entry; entry: xor %ebp, %ebp; call start; hlt;\"\n"       \
 	"	\".globl restore; restore: mov $15, %rax; syscall;\"\n"                                  \
@@ -614,6 +655,7 @@ int main(void)
 		cmocka_unit_test(_init_has_rules),
 		cmocka_unit_test(destructors_have_rules),
 		cmocka_unit_test(code_with_frame_pointers_has_rules),
+		cmocka_unit_test(functions_without_frames_among_others_have_rules),
 		cmocka_unit_test(entry_and_trampoline_in_code_with_frame_pointers),
 		cmocka_unit_test(calls_without_frame_pointer_end_a_run),
 		cmocka_unit_test(files_without_table),
