@@ -18,7 +18,14 @@
 
 /* An expression of the section, or a value of a register. */
 struct cfi_register_rule {
-	enum { RULE_DEFAULT, RULE_OFFSET, RULE_REGISTER, RULE_EXPRESSION, RULE_UNKNOWN } kind;
+	enum {
+		RULE_DEFAULT,
+		RULE_OFFSET,
+		RULE_REGISTER,
+		RULE_EXPRESSION,
+		RULE_VALUE,
+		RULE_UNKNOWN
+	} kind;
 	int64_t offset;
 	uint8_t reg;
 	struct cursor expression;
@@ -405,6 +412,7 @@ static struct cfi_value other_value_at(const struct cfi_register_rule *rule, uin
 			return (struct cfi_value){.place = CFI_UNKNOWN};
 		return (struct cfi_value){
 			.place = CFI_AT_BASE, .reg = value.reg, .offset = value.offset};
+	case RULE_VALUE: /* it is computed, and in no place */
 	case RULE_UNKNOWN:
 		return (struct cfi_value){.place = CFI_UNKNOWN};
 	default:
@@ -693,13 +701,13 @@ static bool execute_register(struct cfi_machine *machine, uint8_t code, struct c
 	case DW_CFA_val_offset_sf:
 		reg = cursor_uleb128(cursor);
 		/* That rsp is the CFA is the default. */
-		if (!cursor_uleb128(cursor) && reg == CFI_RSP)
-			rule.kind = RULE_DEFAULT;
+		rule.kind = !cursor_uleb128(cursor) && reg == CFI_RSP ? RULE_DEFAULT : RULE_VALUE;
 		set_rule(machine, reg, rule);
 		return true;
 	case DW_CFA_val_expression:
 		reg = cursor_uleb128(cursor);
 		read_block(cursor);
+		rule.kind = RULE_VALUE;
 		set_rule(machine, reg, rule);
 		return true;
 	default:

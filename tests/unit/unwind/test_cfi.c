@@ -286,6 +286,18 @@ static void the_rsp_of_longjmp(void **state)
 	EXPECT("\x14\x07\x01\x08\x07", "0-100 r7+8\n");
 }
 
+/* As in the stubs of locks of glibc 2.18, which jump back to rip plus a constant. */
+static void a_computed_return_address_is_no_end(void **state)
+{
+	(void)state;
+	EXPECT("\x16\x10\x02\x80\x03", "0-100 unsupported\n"); /* val_expression: breg16 3 */
+	EXPECT("\x14\x10\x02", "0-100 unsupported\n"); /* val_offset */
+	EXPECT("\x15\x10\x7e", "0-100 unsupported\n"); /* val_offset_sf */
+	EXPECT("\x16\x10\x02\x80\x03\x44\xd0", "0-4 unsupported\n4-100 r7+8\n");
+	/* Of another register, it costs that register. */
+	EXPECT("\x16\x03\x02\x77\x08", "0-100 r7+8 rbx unknown\n");
+}
+
 static void an_undefined_return_address_is_the_end(void **state)
 {
 	(void)state;
@@ -778,6 +790,7 @@ int main(void)
 		cmocka_unit_test(each_definition_of_the_cfa),
 		cmocka_unit_test(each_rule_of_a_register),
 		cmocka_unit_test(the_rsp_of_longjmp),
+		cmocka_unit_test(a_computed_return_address_is_no_end),
 		cmocka_unit_test(an_undefined_return_address_is_the_end),
 		cmocka_unit_test(a_state_is_remembered_with_its_cfa),
 		cmocka_unit_test(expressions_over_memory),
