@@ -8,7 +8,7 @@
 #include "fuzz.h"
 
 #include "mapping_model.h"
-#include "process/mapping_history.h"
+#include "mappings/mapping_history.h"
 
 #include <stdbool.h>
 #include <stdio.h>

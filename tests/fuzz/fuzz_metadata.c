@@ -6,8 +6,8 @@
 #include "fuzz.h"
 
 #include "lib/error.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
 #include "session/ring_decode.h"
 
 #include <errno.h>

@@ -17,9 +17,9 @@
 
 #include <stackbeat.h>
 
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
 #include "patience.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
 
 #define FAKE_FILES_MAX 1024u
 

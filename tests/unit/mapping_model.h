@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A model of process/mapping_history.h: the words of stackbeat.h ("Address spaces"), taken
+ * A model of mappings/mapping_history.h: the words of stackbeat.h ("Address spaces"), taken
  * literally, without regard to speed. It shares no code with the history. The unit test and the
  * fuzzer compare their lookups.
  *
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/mapping_history.h"
+#include "mappings/mapping_history.h"
 
 #define MODEL_ADDRESSES 12u
 #define MODEL_STEPS 24u

@@ -17,7 +17,7 @@
 #include "lib/array.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
-#include "process/find_mapped_file.h"
+#include "mappings/find_mapped_file.h"
 
 /* Replaces \012, as which the kernel writes a newline. It writes backslashes as they are. */
 static void process_maps_unescape(char *path)

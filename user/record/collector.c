@@ -9,9 +9,9 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
-#include "process/opened_files.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
+#include "mappings/opened_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"

@@ -5,7 +5,7 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
-#include "process/mapped_files.h"
+#include "mappings/mapped_files.h"
 #include "record/recorder.h"
 #include "record/window.h"
 

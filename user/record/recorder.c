@@ -14,7 +14,7 @@
 #include "lib/error.h"
 #include "lib/file_limit.h"
 #include "lib/pidfd.h"
-#include "process/address_space.h"
+#include "mappings/address_space.h"
 #include "record/reader_rights.h"
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"

@@ -7,7 +7,7 @@
 #include <sys/param.h>
 
 #include "lib/array.h"
-#include "process/address_space.h"
+#include "mappings/address_space.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
 

@@ -56,7 +56,7 @@ static inline const struct stackbeat_go_labels *stack_go_labels(const struct sta
 		       : NULL;
 }
 
-/* The segments (see process/address_space.h) of the user frames, and of the go statement. */
+/* The segments (see mappings/address_space.h) of the user frames, and of the go statement. */
 static inline const uint32_t *stack_segments(const struct stack *stack)
 {
 	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack_user_places(stack) +

@@ -8,10 +8,10 @@
 
 #include "lib/array.h"
 #include "lib/clock.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
+#include "mappings/mapping_history.h"
 #include "pprof/truncation.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
-#include "process/mapping_history.h"
 #include "record/stack_table.h"
 #include "record/table_jobs.h"
 #include "record/verification.h"

@@ -10,9 +10,9 @@
 #include "lib/array.h"
 #include "lib/fingerprint.h"
 #include "lib/hash.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
 #include "pprof/truncation.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
 #include "record/sample_cache.h"
 #include "session/go_labels.h"
 

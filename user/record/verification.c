@@ -11,10 +11,10 @@
 #include "lib/array.h"
 #include "lib/clock.h"
 #include "lib/error.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
-#include "process/mapping_history.h"
-#include "process/opened_files.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
+#include "mappings/mapping_history.h"
+#include "mappings/opened_files.h"
 #include "unwind/elfutils_walk.h"
 
 /* Samples of one process in which a view is searched: they often follow each other. */

@@ -9,10 +9,10 @@
 
 #include "lib/array.h"
 #include "lib/hash.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
 #include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
 #include "record/stack.h"
 #include "runtime/perf_map_watcher.h"
 

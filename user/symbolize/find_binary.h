@@ -16,7 +16,7 @@ struct binary_finder {
 	/*
 	 * Searched before the path itself: first DIRECTORY/.build-id/ab/cdef..., then the path
 	 * below DIRECTORY, then the file name in DIRECTORY. After the path: the files in
-	 * DIRECTORY/.untrusted, see process/binary_store.h. NULL: none.
+	 * DIRECTORY/.untrusted, see mappings/binary_store.h. NULL: none.
 	 */
 	const char *directory;
 	const struct archive_reader *archive; /* searched as `directory`, and before it; or NULL */

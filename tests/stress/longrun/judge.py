@@ -34,7 +34,7 @@ RATE_LEAST = 3 / 4
 
 # Memory of the reader (user/pprof/profile.h), with the growth of tables by a half. Per sample of the profile: its
 # values, its stack and labels, and slots in hash tables. Per different stack: its sequence, and a slot. Per frame of
-# it: a location. Per mapping: the mapping of the profile, and the file (user/process/mapped_files.h).
+# it: a location. Per mapping: the mapping of the profile, and the file (user/mappings/mapped_files.h).
 BYTES_A_SAMPLE = 2 * (8 + 2 * 8 + 8 + 6 * 4 + 8 + 8)
 BYTES_A_STACK = 2 * (8 + 8)
 BYTES_A_FRAME = 2 * 4
@@ -55,7 +55,7 @@ GUARD_SHARE = 1
 GROWTH = {"module": 0, "files": 16, "slab": 2 << 20}
 SLAB_BYTES_A_SPACE = 32
 # The reader holds the files of ended processes until their symbols are read, up to a limit
-# (user/process/mapped_files.h). The kernel keeps a deleted file as long: its inodes in the overlay and in tmpfs, the
+# (user/mappings/mapped_files.h). The kernel keeps a deleted file as long: its inodes in the overlay and in tmpfs, the
 # open file, the entry of the directory and the nodes of its pages. (3.3 KiB with Linux 6.1.)
 SLAB_BYTES_A_HELD_FILE = 4 << 10
 HELD_FILES = 8192

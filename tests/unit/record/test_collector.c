@@ -8,9 +8,9 @@
 
 #include "fake_device.h"
 #include "lib/clock.h"
+#include "mappings/address_space.h"
+#include "mappings/mapped_files.h"
 #include "pprof/labels.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_table.h"
 #include "sample.h"

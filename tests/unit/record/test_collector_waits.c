@@ -13,10 +13,10 @@
 
 #include "fake_device.h"
 #include "lib/clock.h"
+#include "mappings/mapped_files.h"
 #include "patience.h"
 #include "pprof/labels.h"
 #include "pprof/profile.h"
-#include "process/mapped_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"

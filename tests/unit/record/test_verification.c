@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "fake_kernel_records.h"
-#include "process/mapping_history.h"
+#include "mappings/mapping_history.h"
 #include "sample.h"
 #include "sandbox.h"
 #include "unwind/elfutils_walk.h"

@@ -25,10 +25,10 @@
 
 #include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
+#include "mappings/mapped_files.h"
 #include "pprof/labels.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
-#include "process/mapped_files.h"
 #include "record/profile_export.h"
 #include "record/recorder.h"
 #include "record/window.h"
