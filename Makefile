@@ -255,14 +255,14 @@ $(B)/abi-%/stackbeat.h: include/stackbeat.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/^\(#define STACKBEAT_ABI\) .*/\1 $*/' $< >$@
 
-$(B)/abi-%/module_device.o: user/session/module_device.c $(B)/abi-%/stackbeat.h
+$(B)/abi-%/module_device.o: user/source/module_device.c $(B)/abi-%/stackbeat.h
 	$(call say,CC,$@)
 	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -c -o $@ $<
 
 $(B)/workloads/stackbeat-abi-%: $(B)/abi-%/module_device.o $(USER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/session/module_device.o,$^) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/source/module_device.o,$^) $(LIBS)
 
 $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat.h include/stackbeat_unwind.h
 	$(call say,CC,$@)

@@ -18,7 +18,7 @@
 #include "record/stack_table.h"
 #include "record/window.h"
 #include "sample.h"
-#include "session/ring_decode.h"
+#include "source/ring_decode.h"
 
 #define CPUS 2
 #define RING_SIZE STACKBEAT_RING_SIZE_DEFAULT

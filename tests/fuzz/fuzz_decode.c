@@ -8,7 +8,7 @@
 #include "lib/error.h"
 #include "record/sample_cache.h"
 #include "record/stack_table.h"
-#include "session/ring_decode.h"
+#include "source/ring_decode.h"
 
 #define RING_SIZE 4096u
 

@@ -8,7 +8,7 @@
 #include "lib/error.h"
 #include "mappings/address_space.h"
 #include "mappings/mapped_files.h"
-#include "session/ring_decode.h"
+#include "source/ring_decode.h"
 
 #include <errno.h>
 

@@ -6,7 +6,7 @@
 #include "cli/session_option.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
-#include "session/cpulist.h"
+#include "source/cpulist.h"
 
 #define WORDS_MAX 64
 

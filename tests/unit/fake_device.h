@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A device of this test program, instead of the one of session/device.h, and a session with it: its
+ * A device of this test program, instead of the one of source/device.h, and a session with it: its
  * rings have the records that the test puts there, as the kernel writes them.
  */
 #ifndef STACKBEAT_TEST_FAKE_DEVICE_H
@@ -18,8 +18,8 @@
 #include <stackbeat.h>
 
 #include "lib/error.h"
-#include "session/device.h"
-#include "session/session.h"
+#include "source/device.h"
+#include "source/session.h"
 
 #define FAKE_RING_SIZE (1u << 24)
 

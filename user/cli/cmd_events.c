@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "lib/error.h"
-#include "session/netlink.h"
+#include "source/netlink.h"
 
 static const char usage[] =
 	"Usage: stackbeat events\n"

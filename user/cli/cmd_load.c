@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "lib/error.h"
-#include "session/module.h"
+#include "source/module.h"
 
 static const char usage[] =
 	"Usage: stackbeat load [NAME=VALUE]...\n"

@@ -5,7 +5,7 @@
 #include "cli/options.h"
 #include "cli/session_option.h"
 #include "lib/error.h"
-#include "session/netlink.h"
+#include "source/netlink.h"
 
 static const struct command_help pause_help = {
 	.synopsis = "stackbeat pause [--session N]",

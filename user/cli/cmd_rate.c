@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "cli/session_option.h"
 #include "lib/error.h"
-#include "session/netlink.h"
+#include "source/netlink.h"
 
 static const struct command_help help = {
 	.synopsis = "stackbeat rate [HZ] [--session N]",

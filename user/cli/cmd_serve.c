@@ -23,7 +23,7 @@
 #include "serve/request.h"
 #include "serve/slicer.h"
 #include "serve/supervisor.h"
-#include "session/session.h"
+#include "source/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
 

@@ -10,7 +10,7 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "record/counters.h"
-#include "session/netlink.h"
+#include "source/netlink.h"
 
 struct status_arguments {
 	bool json, help;

@@ -9,7 +9,7 @@
 #include "cli/cache_option.h"
 #include "cli/sandbox_option.h"
 #include "pprof/labels.h"
-#include "session/session_config.h"
+#include "source/session_config.h"
 
 struct command_help;
 struct error;

@@ -11,7 +11,7 @@
 #include "inspect/process_memory.h"
 #include "lib/array.h"
 #include "runtime/go_layout.h"
-#include "session/go_labels.h"
+#include "source/go_labels.h"
 
 /* A record of labels, with its maximum size. */
 union record {

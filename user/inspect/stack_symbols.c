@@ -9,7 +9,7 @@
 #include "inspect/stack_walk.h"
 #include "lib/array.h"
 #include "runtime/perf_map.h"
-#include "session/perf_process.h"
+#include "source/perf_process.h"
 #include "symbolize/source_line.h"
 #include "symbolize/symbolize_options.h"
 #include "symbolize/worker_pool.h"

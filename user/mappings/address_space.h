@@ -111,7 +111,7 @@ struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
  */
 void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same);
 
-/* Add a record (see session/ring_decode.h). Return 0 or -ENOMEM. */
+/* Add a record (see source/ring_decode.h). Return 0 or -ENOMEM. */
 int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_address_space *record);
 int address_spaces_add_mapping(struct address_spaces *spaces,
 			       const struct stackbeat_mapping *record);

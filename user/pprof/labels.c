@@ -10,7 +10,7 @@
 #include "lib/utf8.h"
 #include "pprof/blocks.h"
 #include "pprof/profile.h"
-#include "session/go_labels.h"
+#include "source/go_labels.h"
 
 #define LOCATION_UNIT "location"
 #define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */

@@ -17,7 +17,7 @@
 #include "record/stack_table.h"
 #include "record/verification.h"
 #include "runtime/perf_map_watcher.h"
-#include "session/device.h"
+#include "source/device.h"
 
 /* How often to check for processes that have ended. */
 #define CHECK_INTERVAL_NS NS_PER_SECOND

@@ -20,7 +20,7 @@
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
 #include "record/table_jobs.h"
-#include "session/device.h"
+#include "source/device.h"
 
 /* For the last drain and the export of the profile. */
 #define RESERVE_BYTES (16 << 20)

@@ -16,7 +16,7 @@
 #include "record/collector.h"
 #include "record/profile_export.h"
 #include "sandbox/fork_server.h"
-#include "session/session.h"
+#include "source/session.h"
 
 struct error;
 struct sample_totals;

@@ -47,7 +47,7 @@ static inline size_t stack_user_places(const struct stack *stack)
 	return (size_t)stack->user_frames + stack->has_go_creator;
 }
 
-/* The labels of the goroutine, sorted (session/go_labels.h); NULL: none. */
+/* The labels of the goroutine, sorted (source/go_labels.h); NULL: none. */
 static inline const struct stackbeat_go_labels *stack_go_labels(const struct stack *stack)
 {
 	return stack->go_label_words

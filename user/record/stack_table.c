@@ -14,7 +14,7 @@
 #include "mappings/mapped_files.h"
 #include "pprof/truncation.h"
 #include "record/sample_cache.h"
-#include "session/go_labels.h"
+#include "source/go_labels.h"
 
 #define NO_STACK UINT32_MAX
 /* The cache is read completely to forget removed stacks, so they are collected up to this size. */

@@ -31,7 +31,7 @@
 #include "sandbox/fd_passing.h"
 #include "serve/protocol.h"
 #include "serve/sum.h"
-#include "session/session.h"
+#include "source/session.h"
 #include "symbolize/symbolize_options.h"
 
 #define EXPORTS_MAX 6u /* processes at a time, for slices */

@@ -9,12 +9,12 @@
 
 #include "cli/commands.h"
 #include "lib/error.h"
-#include "session/module.h"
+#include "source/module.h"
 
 static char loaded[256]; /* the parameters, each behind a blank */
 static int load_calls, load_error;
 
-/* Instead of that in session/module.c, which would load the module. */
+/* Instead of that in source/module.c, which would load the module. */
 int module_load(char *const *parameters, char path[PATH_MAX], struct error *error)
 {
 	load_calls++;

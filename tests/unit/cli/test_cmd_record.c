@@ -26,7 +26,7 @@
 #include "sample_profile.h"
 #include "sandbox.h"
 #include "sandbox/worker_call.h"
-#include "session/session.h"
+#include "source/session.h"
 
 #define SUMMARY_OF_EXAMPLE "stackbeat: 11 samples in 2.0 s; "
 

@@ -29,7 +29,7 @@
 #include "serve/listen.h"
 #include "serve/microhttpd.h"
 #include "serve/slicer.h"
-#include "session/session.h"
+#include "source/session.h"
 #include "store/store.h"
 #include "symbolize/symbolize_options.h"
 

@@ -10,8 +10,8 @@
 #include "command.h"
 #include "lib/error.h"
 #include "sandbox.h"
-#include "session/module.h"
-#include "session/netlink.h"
+#include "source/module.h"
+#include "source/netlink.h"
 
 #define CONTROL ((struct netlink *)&module)
 

@@ -8,7 +8,7 @@
 
 #include "../../../kmod/ring.h"
 #include "lib/error.h"
-#include "session/ring_decode.h"
+#include "source/ring_decode.h"
 
 #define RING_SIZE 4096u
 #define FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)

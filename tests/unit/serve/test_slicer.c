@@ -36,7 +36,7 @@
 #include "sandbox/fd_passing.h"
 #include "serve/protocol.h"
 #include "serve/slicer.h"
-#include "session/session.h"
+#include "source/session.h"
 #include "symbolize/symbol_cache.h"
 
 #define EXPORTS 6u /* processes at a time, for slices */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Lists of CPUs in the format of the kernel: "0,2-3". */
+#ifndef STACKBEAT_SOURCE_CPULIST_H
+#define STACKBEAT_SOURCE_CPULIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+#define CPULIST_CPUS_MAX 8192u /* the maximum of NR_CPUS */
+
+struct cpulist {
+	bool all; /* every CPU; `bits` are ignored */
+	uint64_t bits[CPULIST_CPUS_MAX / 64];
+};
+
+/* Parses `text` into `list`; "" stands for all CPUs. Returns 0 or -EINVAL with a message. */
+int cpulist_parse(const char *text, struct cpulist *list, struct error *error);
+
+/*
+ * Finds the CPUs to sample by default: all except isolated (isolcpus=) and nohz_full= ones, as read
+ * from sysfs below `root` ("" except in tests). Sets `list`, and `text` of `size` bytes to the same
+ * list, "" for all CPUs. Returns 0, or -EINVAL when all CPUs are isolated or nohz_full.
+ */
+int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
+		    struct error *error);
+
+/*
+ * Sets `list` to the CPUs that are online, as read from sysfs below `root` ("" except in tests); to
+ * all CPUs where sysfs can't be read.
+ */
+void cpulist_online(const char *root, struct cpulist *list);
+
+/* Returns whether `cpu` is in the list. */
+bool cpulist_has(const struct cpulist *list, uint32_t cpu);
+
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "source/module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libkmod.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "lib/module_rules.h"
+
+#define SYS_MODULE "/sys/module/" MODULE_NAME
+
+bool module_loaded(void)
+{
+	return !access(SYS_MODULE "/refcnt", F_OK);
+}
+
+static void ignore_log(void *data, int priority, const char *file, int line, const char *fn,
+		       const char *format, va_list args)
+{
+	(void)data, (void)priority, (void)file, (void)line, (void)fn, (void)format, (void)args;
+}
+
+static struct kmod_ctx *new_context(void)
+{
+	struct kmod_ctx *context = kmod_new(NULL, NULL);
+
+	/* load_error() has a better message than the library. */
+	if (context)
+		kmod_set_log_fn(context, ignore_log, NULL);
+	return context;
+}
+
+/* Finds the module in the build tree of this command: build/kmod/RELEASE. */
+static bool find_in_build_tree(char path[PATH_MAX])
+{
+	char command[PATH_MAX];
+	struct utsname kernel;
+	ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
+	char *slash;
+
+	if (length < 0 || uname(&kernel))
+		return false;
+	command[length] = '\0';
+	slash = strrchr(command, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	if (snprintf(path, PATH_MAX, "%s/kmod/%s/%s.ko", command, kernel.release, MODULE_NAME) >=
+	    PATH_MAX)
+		return false;
+	return !access(path, R_OK);
+}
+
+static int module_find(struct kmod_ctx *context, struct kmod_module **module, struct error *error)
+{
+	struct kmod_list *list = NULL;
+	struct utsname kernel = {0};
+	char path[PATH_MAX];
+	int err;
+
+	if (find_in_build_tree(path)) {
+		err = kmod_module_new_from_path(context, path, module);
+		return err ? error_errno(error, -err, "%s", path) : 0;
+	}
+	err = kmod_module_new_from_lookup(context, MODULE_NAME, &list);
+	if (!err && list) {
+		*module = kmod_module_get_module(list);
+		kmod_module_unref_list(list);
+		return 0;
+	}
+	uname(&kernel);
+	return error_set(
+		error, ENOENT,
+		"there is no " MODULE_NAME ".ko for kernel %s, neither in the build tree "
+		"nor in /lib/modules; build it with 'make module' (needs linux-headers-%s)",
+		kernel.release, kernel.release);
+}
+
+/* Why a kernel lets root load no module, and what helps. */
+static const char *explain_refused_module(void)
+{
+	struct module_rules rules;
+
+	module_rules_read(&rules, "");
+	if (rules.is_closed)
+		return "not permitted: kernel.modules_disabled is 1 until the next boot; load the "
+		       "module early in it, by /etc/modules-load.d";
+	if (rules.lockdown != LOCKDOWN_NONE)
+		return "not permitted: the kernel is locked down (/sys/kernel/security/lockdown), "
+		       "and takes signed modules only; sign it, and enroll the "
+		       "key: " MODULE_RULES_ENROLL;
+	return "not permitted: this container forbids loading modules (no CAP_SYS_MODULE); load it "
+	       "on the host by 'stackbeat load', or use 'record --source perf'";
+}
+
+/* Sets the message for an errno value of loading `path`: the reason and advice. Returns -code. */
+static int load_error(int code, const char *path, struct error *error)
+{
+	const char *advice;
+
+	switch (code) {
+	case EPERM:
+		advice = geteuid() ? "not permitted: loading a module needs root; try sudo"
+				   : explain_refused_module();
+		break;
+	case EKEYREJECTED:
+	case ENOKEY:
+		advice = "its signature is missing, or the kernel does not trust its key, as "
+			 "Secure Boot requires; enroll the key: " MODULE_RULES_ENROLL;
+		break;
+	case ENOEXEC:
+		advice = "it was built for another kernel; rebuild it with 'make module' (see "
+			 "dmesg)";
+		break;
+	case EINVAL:
+	case ENOENT:
+		advice = "a parameter is unknown or its value is out of range, or the kernel lacks "
+			 "a symbol (see dmesg; 'modinfo stackbeat' lists the parameters)";
+		break;
+	default:
+		return error_errno(error, code, "can't load %s", path);
+	}
+	return error_set(error, code, "can't load %s: %s", path, advice);
+}
+
+/* The kernel shows booleans as Y and N; it accepts 1, y, Y, 0, n and N. */
+static bool values_equal(const char *loaded, const char *wanted)
+{
+	if (!strcmp(loaded, "Y") && strlen(wanted) == 1)
+		return strchr("1yY", *wanted);
+	if (!strcmp(loaded, "N") && strlen(wanted) == 1)
+		return strchr("0nN", *wanted);
+	return !strcmp(loaded, wanted);
+}
+
+/* Returns 0 if the parameter of the loaded module has the value of `parameter` (NAME=VALUE). */
+static int check_parameter(const char *parameter, struct error *error)
+{
+	const char *equals = strchr(parameter, '=');
+	char path[PATH_MAX], value[256];
+	FILE *stream;
+
+	if (!equals)
+		return error_set(error, EINVAL, "'%s' is not of the form NAME=VALUE", parameter);
+	snprintf(path, sizeof(path), SYS_MODULE "/parameters/%.*s", (int)(equals - parameter),
+		 parameter);
+	stream = fopen(path, "re");
+	if (!stream)
+		return error_set(error, EINVAL, "the module has no parameter '%.*s'",
+				 (int)(equals - parameter), parameter);
+	if (!fgets(value, sizeof(value), stream))
+		*value = '\0';
+	fclose(stream);
+	value[strcspn(value, "\n")] = '\0';
+	if (!values_equal(value, equals + 1))
+		return error_set(
+			error, EEXIST,
+			"the module is already loaded, with %.*s=%s; try 'stackbeat unload' "
+			"first",
+			(int)(equals - parameter), parameter, value);
+	return 0;
+}
+
+static char *join_parameters(char *const *parameters)
+{
+	size_t size = 1;
+	char *joined, *end;
+
+	for (char *const *at = parameters; *at; at++)
+		size += strlen(*at) + 1;
+	joined = malloc(size);
+	if (!joined)
+		return NULL;
+	end = joined;
+	*end = '\0';
+	for (char *const *at = parameters; *at; at++)
+		end += sprintf(end, "%s%s", at == parameters ? "" : " ", *at);
+	return joined;
+}
+
+static int check_parameters(char *const *parameters, struct error *error)
+{
+	int err = 0;
+
+	for (; *parameters && !err; parameters++)
+		err = check_parameter(*parameters, error);
+	return err;
+}
+
+int module_load(char *const *parameters, char path[PATH_MAX], struct error *error)
+{
+	char *const none[] = {NULL};
+	struct kmod_ctx *context = NULL;
+	struct kmod_module *module = NULL;
+	char *options = NULL;
+	int err;
+
+	*path = '\0';
+	if (!parameters)
+		parameters = none;
+	if (module_loaded())
+		return check_parameters(parameters, error);
+
+	context = new_context();
+	options = join_parameters(parameters);
+	if (!context || !options) {
+		err = error_errno(error, ENOMEM, "can't load the module");
+		goto out;
+	}
+	err = module_find(context, &module, error);
+	if (err)
+		goto out;
+	snprintf(path, PATH_MAX, "%s", kmod_module_get_path(module));
+	err = kmod_module_insert_module(module, 0, options);
+	/* Another process has loaded it in the meantime. */
+	if (err == -EEXIST)
+		err = check_parameters(parameters, error);
+	else if (err)
+		err = load_error(-err, path, error);
+	/* It names a file that was loaded. */
+	if (err)
+		*path = '\0';
+out:
+	kmod_module_unref(module);
+	kmod_unref(context);
+	free(options);
+	return err;
+}
+
+int module_unload(struct error *error)
+{
+	struct kmod_ctx *context;
+	struct kmod_module *module = NULL;
+	int err;
+
+	if (!module_loaded())
+		return error_set(error, ENOENT, "the module is not loaded");
+	context = new_context();
+	err = context ? kmod_module_new_from_name(context, MODULE_NAME, &module) : -ENOMEM;
+	if (!err)
+		err = kmod_module_remove_module(module, O_NONBLOCK);
+	kmod_module_unref(module);
+	kmod_unref(context);
+	switch (-err) {
+	case 0:
+		return 0;
+	case EAGAIN:
+	case EBUSY:
+		return error_set(error, EBUSY,
+				 "the module is in use: a session is open; see 'stackbeat status'");
+	case EPERM:
+		return error_set(error, EPERM,
+				 "not permitted: unloading a module needs root; try sudo");
+	default:
+		return error_errno(error, -err, "can't unload the module");
+	}
+}

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "source/perf_events.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/file_limit.h"
+#include "source/cgroup.h"
+#include "source/perf_process.h"
+
+/* Bytes of a ring below which it is not worth a session. */
+#define PERF_RING_SIZE_MIN (64u << 10)
+/* Copies of stacks that a ring has room for, unless their size is given. */
+#define RING_COPIES_MIN 32u
+#define STACK_COPY_MIN (8u << 10)
+#define PARANOID "/proc/sys/kernel/perf_event_paranoid"
+
+/* The ring of a CPU: of an event of this process that never fires, so that it lives. */
+struct perf_ring {
+	struct perf_event_mmap_page *page; /* NULL: none */
+	const uint8_t *data;
+	uint64_t size; /* bytes, a power of two */
+	uint64_t head, tail; /* of what is read now */
+	uint8_t *bounce; /* a record that wraps around; NULL: none yet */
+	struct perf_record next; /* at the tail, if `has_next` */
+	size_t next_size;
+	bool has_next;
+	uint32_t cpu;
+	int fd;
+};
+
+struct perf_events {
+	const struct perf_events_config *config; /* while they are opened */
+	struct perf_ring *rings;
+	size_t ring_count, ring_capacity;
+	int *fds; /* of the events that fire */
+	size_t fd_count, fd_capacity;
+	struct perf_ring *read; /* its record was returned last; NULL: none */
+	int epoll;
+	uint64_t sample_type;
+	uint32_t ring_size; /* bytes of each ring, a power of two */
+	uint32_t stack_copy; /* bytes */
+	bool excludes_kernel;
+	bool inherits;
+	bool counts_threads; /* and not CPUs */
+};
+
+/* The source of the fields: perf_event_open(2). */
+static void set_attr(const struct perf_events *events, bool fires, struct perf_event_attr *attr)
+{
+	const struct perf_events_config *config = events->config;
+	const bool user = config->parts & STACKBEAT_PART_USER;
+
+	*attr = (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(*attr),
+		.config = fires ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
+		.sample_type = fires ? events->sample_type : PERF_SAMPLE_ALWAYS,
+		.disabled = fires,
+		.inherit = fires && events->inherits,
+		.exclude_kernel = events->excludes_kernel || !fires,
+		.exclude_hv = 1,
+		.exclude_idle = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.watermark = 1,
+		.wakeup_watermark = events->ring_size / 4,
+	};
+	if (!fires)
+		return;
+	attr->sample_period = config->period_ns;
+	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
+	attr->exclude_callchain_kernel =
+		events->excludes_kernel || !(config->parts & STACKBEAT_PART_KERNEL);
+	attr->exclude_callchain_user = !user;
+	if (events->sample_type & PERF_SAMPLE_REGS_USER)
+		attr->sample_regs_user = perf_record_registers;
+	if (events->sample_type & PERF_SAMPLE_STACK_USER)
+		attr->sample_stack_user = events->stack_copy;
+}
+
+/* `fires`: samples; else it has a ring. Returns an fd, or a negative errno value. */
+static int open_event(const struct perf_events *events, bool fires, int pid, uint32_t cpu,
+		      unsigned long flags)
+{
+	struct perf_event_attr attr;
+	int fd;
+
+	set_attr(events, fires, &attr);
+	fd = (int)syscall(SYS_perf_event_open, &attr, pid, (int)cpu, -1,
+			  flags | PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Messages */
+
+static int read_paranoid(void)
+{
+	FILE *file = fopen(PARANOID, "re");
+	char text[16] = "-1";
+
+	if (file && !fgets(text, sizeof(text), file))
+		strcpy(text, "-1");
+	if (file)
+		fclose(file);
+	return (int)strtol(text, NULL, 10);
+}
+
+static int open_error(const struct perf_events *events, int err, struct error *error)
+{
+	const struct perf_events_config *config = events->config;
+	const bool all = !config->pid_count && !config->tid_count;
+
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		return error_set(
+			error, -err,
+			"perf events: permission denied (kernel.perf_event_paranoid is "
+			"%d): %s needs root or CAP_PERFMON%s",
+			read_paranoid(), all ? "sampling the whole system" : "sampling",
+			all ? ", or a level of 0 or less; name a COMMAND or -p PID of your "
+			      "own instead"
+			    : ", or your own processes and a level of 2 or less; a container "
+			      "may forbid it, too");
+	case -ENOSYS:
+		return error_set(error, ENOSYS,
+				 "perf events: the kernel has none, or a container forbids them");
+	case -ESRCH:
+		return error_set(error, ESRCH, "perf events: there is no such process or thread");
+	case -EMFILE:
+		return error_set(
+			error, EMFILE,
+			"perf events: too many files are open: an event takes one for each "
+			"thread and CPU; raise the limit (ulimit -n)");
+	default:
+		return error_errno(error, -err, "perf events: can't open them");
+	}
+}
+
+/* Rings */
+
+/* Returns 0 or a negative errno value; -EPERM: the user may not lock so much memory. */
+static int map_perf_ring(const struct perf_events *events, struct perf_ring *ring)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *pages = mmap(NULL, page + events->ring_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   ring->fd, 0);
+
+	if (pages == MAP_FAILED)
+		return -errno;
+	ring->page = pages;
+	ring->data = (const uint8_t *)pages + page;
+	ring->size = events->ring_size;
+	return 0;
+}
+
+/* Opens the ring of a CPU. Returns 0 or a negative errno value; -ENODEV: the CPU is offline. */
+static int perf_ring_open(struct perf_events *events, uint32_t cpu)
+{
+	struct epoll_event watch = {.events = EPOLLIN};
+	struct perf_ring *ring;
+	int fd, err;
+
+	if (array_reserve(&events->rings, &events->ring_capacity, events->ring_count, 1,
+			  sizeof(*events->rings)))
+		return -ENOMEM;
+	fd = open_event(events, false, 0, cpu, 0);
+	if (fd < 0)
+		return fd;
+	ring = &events->rings[events->ring_count++];
+	*ring = (struct perf_ring){.cpu = cpu, .fd = fd};
+	err = map_perf_ring(events, ring);
+	if (!err && epoll_ctl(events->epoll, EPOLL_CTL_ADD, fd, &watch))
+		err = -errno;
+	return err;
+}
+
+static void close_rings(struct perf_events *events)
+{
+	for (size_t i = 0; i < events->ring_count; i++) {
+		struct perf_ring *ring = &events->rings[i];
+
+		if (ring->page)
+			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
+		free(ring->bounce);
+		close(ring->fd);
+	}
+	events->ring_count = 0;
+}
+
+/* Opens a ring for each CPU that is sampled. Returns 0 or a negative errno value. */
+static int open_ring_of_each_cpu(struct perf_events *events, const struct cpulist *online)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
+		int err;
+
+		if (!cpulist_has(events->config->cpus, cpu) || !cpulist_has(online, cpu))
+			continue;
+		err = perf_ring_open(events, cpu);
+		if (err && err != -ENODEV)
+			return err;
+	}
+	return events->ring_count ? 0 : -ENODEV;
+}
+
+/* Opens the rings, all of one size: smaller ones if the user may not lock so much memory. */
+static int open_rings(struct perf_events *events, struct error *error)
+{
+	struct cpulist online;
+	bool is_refused;
+	int err;
+
+	cpulist_online("", &online);
+	events->ring_size = events->config->ring_size;
+	for (;;) {
+		err = open_ring_of_each_cpu(events, &online);
+		if (!err)
+			return 0;
+		is_refused = err == -EPERM && events->ring_count &&
+			     !events->rings[events->ring_count - 1].page;
+		/* Without rings, targets are not tried again. */
+		close_rings(events);
+		if (!is_refused)
+			return open_error(events, err, error);
+		if (events->ring_size / 2 < PERF_RING_SIZE_MIN)
+			break;
+		events->ring_size /= 2;
+	}
+	return error_set(error, EPERM,
+			 "perf events: too little memory may be locked for a ring of %u KiB for "
+			 "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l), or "
+			 "record fewer CPUs (-C)",
+			 events->ring_size >> 10);
+}
+
+/* A ring that is full of few large copies loses samples while the reader waits for a CPU. */
+static void fit_stack_copy(struct perf_events *events)
+{
+	while (!events->config->stack_copy_given && events->stack_copy > STACK_COPY_MIN &&
+	       events->ring_size / RING_COPIES_MIN < events->stack_copy)
+		events->stack_copy /= 2;
+}
+
+/* Targets */
+
+/*
+ * Opens an event of a target on each CPU, and lets it write into the CPU's ring. Returns 0 or a
+ * negative errno value; -ENODEV: all CPUs have gone offline.
+ */
+static int open_target(struct perf_events *events, int target, unsigned long flags)
+{
+	const size_t before = events->fd_count;
+
+	for (size_t i = 0; i < events->ring_count; i++) {
+		const struct perf_ring *ring = &events->rings[i];
+		int fd;
+
+		if (array_reserve(&events->fds, &events->fd_capacity, events->fd_count, 1,
+				  sizeof(*events->fds)))
+			return -ENOMEM;
+		fd = open_event(events, true, target, ring->cpu, flags);
+		if (fd == -ENODEV)
+			continue;
+		if (fd < 0)
+			return fd;
+		events->fds[events->fd_count++] = fd;
+		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
+			return -errno;
+	}
+	return events->fd_count > before ? 0 : -ENODEV;
+}
+
+/* A thread that has ended since it was listed is none. */
+static int open_thread(uint32_t tid, void *arg)
+{
+	int err = open_target(arg, (int)tid, 0);
+
+	return err == -ESRCH ? 0 : err;
+}
+
+static int open_process(struct perf_events *events, uint32_t pid)
+{
+	const size_t before = events->fd_count;
+	char path[32];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%u/task", pid);
+	err = perf_process_each(path, open_thread, events);
+	if (err == -ENOENT)
+		return -ESRCH;
+	return !err && events->fd_count == before ? -ESRCH : err;
+}
+
+static int open_cgroup(struct perf_events *events, const char *path, struct error *error)
+{
+	int fd = cgroup_open(path, error), err;
+
+	if (fd < 0)
+		return fd;
+	err = open_target(events, fd, PERF_FLAG_PID_CGROUP);
+	close(fd);
+	return err ? open_error(events, err, error) : 0;
+}
+
+static int open_targets(struct perf_events *events, struct error *error)
+{
+	const struct perf_events_config *config = events->config;
+	int err = 0;
+
+	for (size_t i = 0; i < config->cgroup_count && !err; i++) {
+		err = open_cgroup(events, config->cgroups[i], error);
+		if (err)
+			return err;
+	}
+	events->inherits = true;
+	for (size_t i = 0; i < config->pid_count && !err; i++) {
+		err = open_process(events, config->pids[i]);
+		if (err == -ESRCH)
+			return error_set(error, ESRCH, "-p %u: there is no such process",
+					 config->pids[i]);
+	}
+	events->inherits = false;
+	for (size_t i = 0; i < config->tid_count && !err; i++) {
+		err = open_target(events, (int)config->tids[i], 0);
+		if (err == -ESRCH)
+			return error_set(error, ESRCH, "-t %u: there is no such thread",
+					 config->tids[i]);
+	}
+	if (!config->cgroup_count && !config->pid_count && !config->tid_count)
+		err = open_target(events, -1, 0);
+	return err ? open_error(events, err, error) : 0;
+}
+
+static void close_targets(struct perf_events *events)
+{
+	for (size_t i = 0; i < events->fd_count; i++)
+		close(events->fds[i]);
+	events->fd_count = 0;
+}
+
+int perf_events_open(struct perf_events **opened, const struct perf_events_config *config,
+		     struct error *error)
+{
+	struct perf_events *events = calloc(1, sizeof(*events));
+	int err;
+
+	if (!events)
+		return error_errno(error, ENOMEM, "can't open perf events");
+	events->config = config;
+	events->stack_copy = config->stack_copy;
+	events->counts_threads = !config->cgroup_count && (config->pid_count || config->tid_count);
+	events->sample_type = PERF_SAMPLE_ALWAYS | PERF_SAMPLE_CALLCHAIN;
+	if (config->parts & STACKBEAT_PART_USER)
+		events->sample_type |= PERF_SAMPLE_REGS_USER;
+	if (config->parts & STACKBEAT_PART_USER && config->stack_copy)
+		events->sample_type |= PERF_SAMPLE_STACK_USER;
+	/* An event for each thread and CPU. */
+	raise_file_limit(FILE_LIMIT_MAX);
+	events->epoll = epoll_create1(EPOLL_CLOEXEC);
+	err = events->epoll < 0 ? error_errno(error, errno, "can't open perf events")
+				: open_rings(events, error);
+	fit_stack_copy(events);
+	if (!err)
+		err = open_targets(events, error);
+	/* A user may sample user mode where kernel mode is refused. */
+	if ((err == -EACCES || err == -EPERM) && config->parts & STACKBEAT_PART_USER &&
+	    events->ring_count) {
+		close_targets(events);
+		events->excludes_kernel = true;
+		err = open_targets(events, error);
+	}
+	events->config = NULL;
+	if (err)
+		perf_events_close(events);
+	else
+		*opened = events;
+	return err;
+}
+
+void perf_events_close(struct perf_events *events)
+{
+	if (!events)
+		return;
+	close_targets(events);
+	close_rings(events);
+	if (events->epoll >= 0)
+		close(events->epoll);
+	free(events->fds);
+	free(events->rings);
+	free(events);
+}
+
+uint64_t perf_events_sample_type(const struct perf_events *events)
+{
+	return events->sample_type;
+}
+
+uint32_t perf_events_stack_copy(const struct perf_events *events)
+{
+	return events->stack_copy;
+}
+
+bool perf_events_exclude_kernel(const struct perf_events *events)
+{
+	return events->excludes_kernel;
+}
+
+void perf_events_enable(struct perf_events *events, bool enable)
+{
+	for (size_t i = 0; i < events->fd_count; i++)
+		ioctl(events->fds[i], enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+}
+
+uint64_t perf_events_cpu_time(const struct perf_events *events)
+{
+	uint64_t sum = 0, count;
+
+	for (size_t i = 0; i < events->fd_count && events->counts_threads; i++) {
+		if (read(events->fds[i], &count, sizeof(count)) == sizeof(count))
+			sum += count;
+	}
+	return sum;
+}
+
+int perf_events_fd(const struct perf_events *events)
+{
+	return events->epoll;
+}
+
+/* Reading */
+
+void perf_events_snapshot(struct perf_events *events)
+{
+	events->read = NULL;
+	for (size_t i = 0; i < events->ring_count; i++) {
+		struct perf_ring *ring = &events->rings[i];
+
+		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	}
+}
+
+/* Returns the bytes at the tail as a whole; NULL: out of memory. */
+static const void *bytes_at_tail(struct perf_ring *ring, size_t *available)
+{
+	const uint64_t at = ring->tail & (ring->size - 1);
+	const size_t contiguous = ring->size - at, left = ring->head - ring->tail;
+	size_t size = left < PERF_RECORD_SIZE_MAX ? left : PERF_RECORD_SIZE_MAX;
+
+	*available = size;
+	if (size <= contiguous)
+		return ring->data + at;
+	if (!ring->bounce)
+		ring->bounce = malloc(PERF_RECORD_SIZE_MAX);
+	if (!ring->bounce)
+		return NULL;
+	memcpy(ring->bounce, ring->data + at, contiguous);
+	memcpy(ring->bounce + contiguous, ring->data, size - contiguous);
+	return ring->bounce;
+}
+
+/* Decodes the record at the tail, if there is one. */
+static void perf_ring_peek(const struct perf_events *events, struct perf_ring *ring,
+			   const char **problem)
+{
+	struct perf_event_header header;
+	size_t available;
+	const void *bytes;
+	const char *why;
+
+	if (ring->has_next || ring->tail == ring->head)
+		return;
+	bytes = bytes_at_tail(ring, &available);
+	if (!bytes)
+		return;
+	why = perf_record_decode(bytes, available, events->sample_type, &ring->next);
+	if (why) {
+		*problem = why;
+		ring->tail = ring->head;
+		return;
+	}
+	memcpy(&header, bytes, sizeof(header));
+	ring->next_size = header.size;
+	ring->has_next = true;
+}
+
+/* Moves behind the record that was returned last, if there is one. */
+static void skip_read_record(struct perf_events *events)
+{
+	if (!events->read)
+		return;
+	events->read->tail += events->read->next_size;
+	events->read->has_next = false;
+	events->read = NULL;
+}
+
+const struct perf_record *perf_events_next(struct perf_events *events, uint64_t until,
+					   const char **problem)
+{
+	struct perf_ring *earliest = NULL;
+
+	skip_read_record(events);
+	for (size_t i = 0; i < events->ring_count; i++) {
+		struct perf_ring *ring = &events->rings[i];
+
+		perf_ring_peek(events, ring, problem);
+		if (ring->has_next && (!earliest || ring->next.time < earliest->next.time))
+			earliest = ring;
+	}
+	if (!earliest || earliest->next.time > until)
+		return NULL;
+	events->read = earliest;
+	return &earliest->next;
+}
+
+void perf_events_release(struct perf_events *events)
+{
+	skip_read_record(events);
+	for (size_t i = 0; i < events->ring_count; i++) {
+		struct perf_ring *ring = &events->rings[i];
+
+		__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+	}
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "source/perf_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <stackbeat.h>
+
+#include "lib/array.h"
+#include "lib/clock.h"
+#include "lib/hash.h"
+#include "lib/regular_file.h"
+#include "lib/timed_call.h"
+#include "source/elf_code.h"
+#include "source/record_buffer.h"
+
+/* Files that are remembered: of each, some hundred bytes. */
+#define PERF_FILES_MAX (1u << 16)
+#define OPEN_TIMEOUT_NS NS_PER_SECOND
+
+static const char deleted[] = " (deleted)";
+
+struct perf_file {
+	struct perf_file_key key;
+	struct elf_code code;
+	char *path; /* owned; without " (deleted)" */
+	uint64_t size; /* bytes; 0: unknown */
+	uint64_t id; /* 0: none yet, or released */
+	int fd; /* held; -1: none */
+	bool is_unlinked;
+	bool was_read; /* `code` are known */
+};
+
+struct perf_files {
+	pthread_mutex_t mutex; /* of ids and descriptors */
+	struct perf_file **list;
+	size_t count, capacity;
+	struct hash by_key, by_id; /* indices of `list` */
+	size_t held; /* descriptors */
+	uint64_t last_id;
+};
+
+struct perf_files *perf_files_new(void)
+{
+	struct perf_files *files = calloc(1, sizeof(*files));
+
+	if (files)
+		pthread_mutex_init(&files->mutex, NULL);
+	return files;
+}
+
+void perf_files_free(struct perf_files *files)
+{
+	if (!files)
+		return;
+	for (size_t i = 0; i < files->count; i++) {
+		if (files->list[i]->fd >= 0)
+			close(files->list[i]->fd);
+		free(files->list[i]->path);
+		free(files->list[i]);
+	}
+	free(files->list);
+	hash_clear(&files->by_key);
+	hash_clear(&files->by_id);
+	pthread_mutex_destroy(&files->mutex);
+	free(files);
+}
+
+/* The table */
+
+static bool has_key(const void *context, uint32_t index, const void *key)
+{
+	const struct perf_file *file = ((const struct perf_files *)context)->list[index];
+	const struct perf_file_key *wanted = key;
+
+	return file->key.inode == wanted->inode && file->key.major == wanted->major &&
+	       file->key.minor == wanted->minor &&
+	       (!file->key.generation || !wanted->generation ||
+		file->key.generation == wanted->generation);
+}
+
+static bool has_id(const void *context, uint32_t index, const void *key)
+{
+	return ((const struct perf_files *)context)->list[index]->id == *(const uint64_t *)key;
+}
+
+static uint32_t file_key_hash(const struct perf_file_key *key)
+{
+	return hash_number(hash_number(HASH_START, key->inode), makedev(key->major, key->minor));
+}
+
+static uint32_t file_id_hash(uint64_t id)
+{
+	return hash_number(HASH_START, id);
+}
+
+static struct perf_file *new_file(const struct perf_file_key *key, const char *path)
+{
+	struct perf_file *file = calloc(1, sizeof(*file));
+	size_t length = strlen(path);
+
+	if (!file)
+		return NULL;
+	file->key = *key;
+	file->fd = -1;
+	file->is_unlinked =
+		length >= strlen(deleted) && !strcmp(path + length - strlen(deleted), deleted);
+	if (file->is_unlinked)
+		length -= strlen(deleted);
+	/* "//toolong": the kernel could not report it. */
+	file->path = *path == '/' && path[1] != '/' && length < STACKBEAT_PATH_MAX
+			     ? strndup(path, length)
+			     : strdup("");
+	if (file->path)
+		return file;
+	free(file);
+	return NULL;
+}
+
+/* Stores a file behind the others, which are not moved while another thread uses one. */
+static int append_file(struct perf_files *files, struct perf_file *file)
+{
+	int err;
+
+	pthread_mutex_lock(&files->mutex);
+	err = array_reserve(&files->list, &files->capacity, files->count, 1,
+			    sizeof(struct perf_file *));
+	if (!err)
+		files->list[files->count] = file;
+	pthread_mutex_unlock(&files->mutex);
+	return err;
+}
+
+uint32_t perf_files_index(struct perf_files *files, const struct perf_file_key *key,
+			  const char *path)
+{
+	const uint32_t hash = file_key_hash(key);
+	uint32_t index = hash_find(&files->by_key, hash, has_key, files, key);
+	struct perf_file *file;
+
+	if (index != HASH_NONE) {
+		if (!files->list[index]->key.generation)
+			files->list[index]->key.generation = key->generation;
+		return index;
+	}
+	file = files->count < PERF_FILES_MAX ? new_file(key, path) : NULL;
+	if (!file)
+		return PERF_FILE_NONE;
+	index = (uint32_t)files->count;
+	if (!append_file(files, file) && !hash_add(&files->by_key, hash, index)) {
+		files->count++;
+		return index;
+	}
+	free(file->path);
+	free(file);
+	return PERF_FILE_NONE;
+}
+
+/* Opening */
+
+struct find_file_call {
+	struct perf_file_key key;
+	struct perf_file_place place;
+	char *path; /* owned */
+	/* The result. */
+	struct elf_code code;
+	uint64_t size;
+	int fd; /* -1: none */
+	bool was_read;
+};
+
+/*
+ * On overlayfs and btrfs, stat() returns another device number than the one of the kernel's inode.
+ * Both have no block device of their own, so that the major number is 0. Of any other file system,
+ * the device has to match: else a process could pass a file of its own tmpfs for another file.
+ */
+static bool is_mapped_file(const struct perf_file_key *key, int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	if (st->st_ino != key->inode)
+		return false;
+	if (st->st_dev == makedev(key->major, key->minor))
+		return true;
+	return !major(st->st_dev) && !fstatfs(fd, &fs) &&
+	       (fs.f_type == OVERLAYFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+/* Opens the file at a place with a number from 0. Returns -ENOENT if there is no such place. */
+static int perf_file_open_place(const struct find_file_call *call, unsigned int number,
+				struct stat *st)
+{
+	char path[64];
+
+	switch (number) {
+	case 0:
+		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
+			 call->place.pid, call->place.start, call->place.end);
+		return open_regular_file(path, 0, st);
+	case 1:
+		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/root", call->place.pid);
+		return *call->path ? open_regular_file_in(path, call->path, O_NOFOLLOW, st) : -1;
+	default:
+		return *call->path ? open_regular_file(call->path, O_NOFOLLOW, st) : -1;
+	}
+}
+
+static void find_file(void *arg)
+{
+	struct find_file_call *call = arg;
+	struct stat st;
+
+	for (unsigned int i = 0; i < 3 && call->fd < 0; i++) {
+		int fd = perf_file_open_place(call, i, &st);
+
+		if (fd < 0)
+			continue;
+		if (is_mapped_file(&call->key, fd, &st))
+			call->fd = fd;
+		else
+			close(fd);
+	}
+	if (call->fd < 0)
+		return;
+	call->size = (uint64_t)st.st_size;
+	call->was_read = elf_code_read(call->fd, &call->code);
+}
+
+static void drop_find_file(void *arg)
+{
+	struct find_file_call *call = arg;
+
+	if (call->fd >= 0)
+		close(call->fd);
+	free(call->path);
+	free(call);
+}
+
+/* Opens a file, and reads its headers. A file system that hangs costs OPEN_TIMEOUT_NS. */
+static void open_file(struct perf_file *file, const struct perf_file_place *place)
+{
+	struct find_file_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return;
+	call->key = file->key;
+	call->place = *place;
+	call->fd = -1;
+	call->path = strdup(file->path);
+	if (call->path) {
+		int err = timed_call(find_file, drop_find_file, call, OPEN_TIMEOUT_NS);
+
+		if (err == -ETIMEDOUT)
+			return;
+		if (!err && call->fd >= 0) {
+			file->fd = call->fd;
+			file->size = call->size;
+			file->code = call->code;
+			file->was_read = call->was_read;
+			call->fd = -1;
+		}
+	}
+	drop_find_file(call);
+}
+
+static bool add_file_record(const struct perf_file *file, struct record_buffer *out)
+{
+	const size_t length = strlen(file->path) + 1;
+	struct stackbeat_file *record = record_buffer_add(
+		out, STACKBEAT_RECORD_FILE, file->was_read ? 0 : STACKBEAT_FILE_HEADERS_NOT_READ,
+		sizeof(*record) + length);
+
+	if (!record)
+		return false;
+	if (file->is_unlinked)
+		record->record.flags |= STACKBEAT_FILE_UNLINKED;
+	record->file = file->id;
+	record->inode = file->key.inode;
+	record->size = file->size;
+	record->device_major = file->key.major;
+	record->device_minor = file->key.minor;
+	record->inode_generation = (uint32_t)file->key.generation;
+	record->build_id_size = file->code.build_id_size;
+	memcpy(record->build_id, file->code.build_id, sizeof(record->build_id));
+	memcpy(record->path, file->path, length);
+	return true;
+}
+
+uint64_t perf_files_announce(struct perf_files *files, uint32_t index,
+			     const struct perf_file_place *place, struct record_buffer *out)
+{
+	struct perf_file *file = files->list[index];
+	uint64_t id;
+
+	pthread_mutex_lock(&files->mutex);
+	id = file->id;
+	pthread_mutex_unlock(&files->mutex);
+	if (id || files->held == STACKBEAT_FILES_MAX)
+		return id;
+	open_file(file, place);
+	pthread_mutex_lock(&files->mutex);
+	file->id = files->last_id + 1;
+	if (hash_add(&files->by_id, file_id_hash(file->id), index)) {
+		file->id = 0;
+	} else if (!add_file_record(file, out)) {
+		hash_remove(&files->by_id, file_id_hash(file->id), index);
+		file->id = 0;
+	}
+	if (file->id) {
+		files->last_id++;
+		files->held += file->fd >= 0;
+	} else if (file->fd >= 0) {
+		close(file->fd);
+		file->fd = -1;
+	}
+	id = file->id;
+	pthread_mutex_unlock(&files->mutex);
+	return id;
+}
+
+bool perf_files_vaddr(const struct perf_files *files, uint32_t index, uint64_t offset,
+		      uint64_t *vaddr)
+{
+	return elf_code_vaddr(&files->list[index]->code, offset, vaddr);
+}
+
+/* Returns PERF_FILE_NONE if no file has the id. */
+static uint32_t index_of_id(const struct perf_files *files, uint64_t id)
+{
+	_Static_assert(HASH_NONE == PERF_FILE_NONE, "both stand for none");
+	return hash_find(&files->by_id, file_id_hash(id), has_id, files, &id);
+}
+
+int perf_files_open(struct perf_files *files, uint64_t id)
+{
+	uint32_t index;
+	char path[32];
+	int held = -ENOENT, fd;
+
+	pthread_mutex_lock(&files->mutex);
+	index = index_of_id(files, id);
+	if (index != PERF_FILE_NONE && files->list[index]->fd >= 0) {
+		held = fcntl(files->list[index]->fd, F_DUPFD_CLOEXEC, 0);
+		held = held < 0 ? -errno : held;
+	}
+	pthread_mutex_unlock(&files->mutex);
+	if (held < 0)
+		return held;
+	/* A file of its own, as the position is the reader's. Its file system may hang: unlocked.
+	 */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", held);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = fd < 0 ? -errno : fd;
+	close(held);
+	return fd;
+}
+
+int perf_files_release(struct perf_files *files, uint64_t id)
+{
+	struct perf_file *file;
+	uint32_t index;
+	int fd = -1;
+
+	pthread_mutex_lock(&files->mutex);
+	index = index_of_id(files, id);
+	if (index != PERF_FILE_NONE) {
+		file = files->list[index];
+		hash_remove(&files->by_id, file_id_hash(id), index);
+		file->id = 0;
+		files->held -= file->fd >= 0;
+		fd = file->fd;
+		file->fd = -1;
+	}
+	pthread_mutex_unlock(&files->mutex);
+	/* Its file system may hang. */
+	if (fd >= 0)
+		close(fd);
+	return index == PERF_FILE_NONE ? -ENOENT : 0;
+}
