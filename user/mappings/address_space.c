@@ -350,8 +350,8 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 	}
 	if (!file)
 		return 0;
-	mapping->segment = SEGMENT_FILES + SEGMENTS_OF_FILE * file->index +
-			   (is_offset ? SEGMENT_OFFSETS : SEGMENT_VADDRS);
+	mapping->segment =
+		segment_of_file(file->index, is_offset ? SEGMENT_OFFSETS : SEGMENT_VADDRS);
 	mapping->bias =
 		(flags & STACKBEAT_MAPPING_VADDR ? record->vaddr : record->offset) - record->start;
 	return 0;

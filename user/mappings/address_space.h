@@ -47,6 +47,12 @@ enum segment_kind {
 	SEGMENTS_OF_FILE = 4,
 };
 
+/* Returns the segment of a kind of the mapped file with an index. */
+static inline uint32_t segment_of_file(uint32_t index, enum segment_kind kind)
+{
+	return SEGMENT_FILES + SEGMENTS_OF_FILE * index + kind;
+}
+
 static inline bool segment_is_of_kind(uint32_t segment, enum segment_kind kind)
 {
 	return segment >= SEGMENT_FILES && (segment - SEGMENT_FILES) % SEGMENTS_OF_FILE == kind;
@@ -56,26 +62,6 @@ static inline bool segment_is_of_kind(uint32_t segment, enum segment_kind kind)
 static inline bool segment_is_jit(uint32_t segment)
 {
 	return segment == SEGMENT_ANON || segment_is_of_kind(segment, SEGMENT_ADDRESSES);
-}
-
-/*
- * The `source` of a profile's mapping that stands for a segment, as long as it is not described
- * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, if
- * segment_is_jit(); 0: none.
- */
-static inline uint64_t segment_source(uint32_t segment, uint32_t perf_map)
-{
-	return (uint64_t)perf_map << 32 | segment;
-}
-
-static inline uint32_t source_segment(uint64_t source)
-{
-	return (uint32_t)source;
-}
-
-static inline uint32_t source_perf_map(uint64_t source)
-{
-	return (uint32_t)(source >> 32);
 }
 
 struct address_space_counts {

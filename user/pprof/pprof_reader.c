@@ -286,7 +286,7 @@ static int pprof_add_mapping(struct pprof_reader *reader,
 	entry = profile_mapping(profile, &added);
 	/* Different files may have equal mappings, if they have no build IDs. */
 	if (profile->mappings.count == count) {
-		added.source = reader->mappings.count;
+		added.place.segment = (uint32_t)reader->mappings.count;
 		entry = profile_mapping(profile, &added);
 	}
 	return pprof_add_id(reader, &reader->mappings, mapping->id, entry);

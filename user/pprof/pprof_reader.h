@@ -14,7 +14,7 @@ struct profile;
 
 /*
  * Reads and verifies the profile at `path` ("-": the standard input). Equal entries of the file
- * become one, but for mappings: they differ in their `source` at least. Memory is a small multiple
+ * become one, but for mappings: they differ in their `place` at least. Memory is a small multiple
  * of the profile, and needs no unpacked copy of the file. Returns a profile, which the caller frees
  * with profile_free(), or NULL with a message in `error`.
  */

@@ -281,7 +281,8 @@ static bool mapping_equal(const void *context, uint32_t index, const void *key)
 	const struct profile_mapping *b = key;
 
 	return a->start == b->start && a->limit == b->limit && a->offset == b->offset &&
-	       a->source == b->source && a->file == b->file && a->build_id == b->build_id;
+	       frame_place_equal(a->place, b->place) && a->file == b->file &&
+	       a->build_id == b->build_id;
 }
 
 static uint32_t hash_mapping(const struct profile_mapping *mapping)
@@ -290,7 +291,7 @@ static uint32_t hash_mapping(const struct profile_mapping *mapping)
 
 	hash = hash_number(hash, mapping->limit);
 	hash = hash_number(hash, mapping->offset);
-	hash = hash_number(hash, mapping->source);
+	hash = hash_number(hash, (uint64_t)mapping->place.perf_map << 32 | mapping->place.segment);
 	return hash_number(hash, (uint64_t)mapping->file << 32 | mapping->build_id);
 }
 

@@ -29,6 +29,20 @@ struct profile_value_type {
 	uint32_t type, unit;
 };
 
+/*
+ * Where a frame is. While a recording runs, `segment` is the kind of memory or the mapped file
+ * (mappings/address_space.h), and `perf_map` is the id of the perf map of generated code; 0: none.
+ * In a profile that was read from a file, `segment` is a number that keeps mappings apart.
+ */
+struct frame_place {
+	uint32_t segment, perf_map;
+};
+
+static inline bool frame_place_equal(struct frame_place a, struct frame_place b)
+{
+	return a.segment == b.segment && a.perf_map == b.perf_map;
+}
+
 struct profile_mapping {
 	uint64_t start; /* first address */
 	uint64_t limit; /* first address behind it */
@@ -37,7 +51,7 @@ struct profile_mapping {
 	 * Distinguishes files with equal path and no build ID, and the generated code of different
 	 * processes. Not written to files.
 	 */
-	uint64_t source;
+	struct frame_place place;
 	uint32_t file; /* path, or a name like "[anon]" */
 	uint32_t build_id; /* hex */
 };

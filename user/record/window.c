@@ -142,7 +142,7 @@ static uint32_t window_add_mapping(struct window *window, const struct profile_m
 	bool is_offset;
 
 	if (window->files)
-		file = segment_file(window->files, source_segment(mapping->source), &is_offset);
+		file = segment_file(window->files, mapping->place.segment, &is_offset);
 	/* Before the mapping is known, as no later stack would hold the file. */
 	if (file && hold_file(window, file)) {
 		profile->error = -ENOMEM;
@@ -175,7 +175,7 @@ static uint32_t mapping_of(struct window *window, const struct stack *stack, uin
 		perf_map = address_space_perf_map(stack->space);
 	else if (entry && entry->mapping && entry->segment == segment)
 		return entry->mapping;
-	mapping.source = segment_source(segment, perf_map);
+	mapping.place = (struct frame_place){segment, perf_map};
 	number = window_add_mapping(window, &mapping);
 	if (entry && !segment_is_jit(segment))
 		*entry = (struct mapping_entry){segment, number};
@@ -403,7 +403,7 @@ struct reduction {
 /* The location that stands for the callers that a stack has lost. */
 static uint32_t window_merged_location(struct profile *profile)
 {
-	const struct profile_mapping mapping = {.source = segment_source(SEGMENT_MERGED, 0)};
+	const struct profile_mapping mapping = {.place.segment = SEGMENT_MERGED};
 	const uint32_t name = profile_string(profile, "[merged]");
 	const struct profile_function function = {.name = name, .system_name = name};
 	const struct profile_line line = {.function = profile_function(profile, &function)};
@@ -526,7 +526,7 @@ static int window_hold_files(struct window *window)
 	int err = 0;
 
 	for (size_t i = 1; window->files && i < profile->mappings.count && !err; i++) {
-		uint32_t segment = source_segment(profile->mappings.items[i].source);
+		uint32_t segment = profile->mappings.items[i].place.segment;
 		struct mapped_file *file = segment_file(window->files, segment, &is_offset);
 
 		if (file)

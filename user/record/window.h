@@ -4,7 +4,7 @@
  * So equal stacks of all processes are one, and nothing refers to a process, which may have ended.
  *
  * A location is an offset in a segment (see mappings/address_space.h): it has the mapping of
- * segment_source(), or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
+ * this place, or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
  * chosen or not, if its stack is truncated unless the symbols show a root. Values are as in
  * profile_set_recorded_types().
  */

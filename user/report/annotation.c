@@ -123,7 +123,7 @@ static int annotator_add_file(struct annotator *annotator, uint32_t number)
 		return -ENOMEM;
 	annotator->files[annotator->file_count++] = (struct code_file){
 		.source = annotator->source,
-		.mapping = {.path = path, .build_id = build_id, .source = mapping->source},
+		.mapping = {.path = path, .build_id = build_id, .place = mapping->place},
 		.offsets = mapping->start != 0,
 	};
 	return 0;
@@ -148,7 +148,7 @@ static int annotator_add_address(struct annotator *annotator,
 	const struct symbol_mapping symbols = {
 		.path = profile_text(profile, mapping->file),
 		.build_id = profile_text(profile, mapping->build_id),
-		.source = mapping->source,
+		.place = mapping->place,
 	};
 	struct code_file *file;
 

@@ -158,9 +158,9 @@ static int describe_mapping(const struct live_source *live, struct headers_time 
 {
 	struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
-		.source = profile->mappings.items[number].source,
+		.place = profile->mappings.items[number].place,
 	};
-	uint32_t segment = source_segment(mapping.source);
+	uint32_t segment = mapping.place.segment;
 	struct mapped_file *file;
 	bool is_offset;
 	int err = 0;
@@ -215,7 +215,7 @@ static void describe_offset(struct profile *profile, uint32_t number,
 		return;
 	}
 	mapping.start = 0;
-	mapping.source = segment_source(source_segment(mapping.source) - 1, 0);
+	mapping.place.segment--;
 	profile_move_location(profile, number, profile_mapping(profile, &mapping), vaddr);
 }
 
@@ -227,7 +227,7 @@ static void live_describe_locations(const struct live_source *live, struct profi
 		const struct profile_location *location = &profile->locations.items[i];
 		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
 
-		if (source_segment(mapping->source) == SEGMENT_KERNEL)
+		if (mapping->place.segment == SEGMENT_KERNEL)
 			profile_move_location(profile, (uint32_t)i,
 					      describe_kernel(live, profile, location->address),
 					      location->address);
@@ -264,7 +264,7 @@ int live_source_describe(const struct live_source *live, struct profile *profile
 /* Returns the fd of the perf map of a mapping, or -1. */
 static int find_perf_map(const struct live_source *live, const struct symbol_mapping *mapping)
 {
-	uint32_t id = source_perf_map(mapping->source);
+	uint32_t id = mapping->place.perf_map;
 
 	for (size_t i = 0; id && i < live->perf_map_count; i++) {
 		if (live->perf_maps[i].id == id)
@@ -282,7 +282,7 @@ static int open_perf_map(const struct live_source *live, const struct symbol_map
 
 static enum symbol_kind live_mapping_kind(void *arg, const struct symbol_mapping *mapping)
 {
-	const uint32_t segment = source_segment(mapping->source);
+	const uint32_t segment = mapping->place.segment;
 
 	if (segment_is_jit(segment))
 		return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
@@ -293,7 +293,7 @@ static int live_open_mapping(void *arg, const struct symbol_mapping *mapping,
 			     unsigned int candidate, struct error *error)
 {
 	const struct live_source *live = arg;
-	uint32_t segment = source_segment(mapping->source);
+	uint32_t segment = mapping->place.segment;
 	bool is_offset;
 
 	if (segment_is_jit(segment))
@@ -306,7 +306,7 @@ static int live_open_mapping(void *arg, const struct symbol_mapping *mapping,
 static uint32_t live_mapping_owner(void *arg, const struct symbol_mapping *mapping)
 {
 	const struct live_source *live = arg;
-	uint32_t segment = source_segment(mapping->source);
+	uint32_t segment = mapping->place.segment;
 	bool is_offset;
 	struct statx st;
 
@@ -327,7 +327,7 @@ static uint32_t live_mapping_owner(void *arg, const struct symbol_mapping *mappi
 static bool live_identify(void *arg, const struct symbol_mapping *mapping, struct symbol_file *file)
 {
 	const struct live_source *live = arg;
-	uint32_t segment = source_segment(mapping->source);
+	uint32_t segment = mapping->place.segment;
 	const struct mapped_file *mapped;
 	struct file_identity identity;
 	bool is_offset;
@@ -352,7 +352,7 @@ static bool live_identify(void *arg, const struct symbol_mapping *mapping, struc
 static bool find_key(void *arg, const struct symbol_mapping *mapping, int fd, struct file_key *key)
 {
 	const struct live_source *live = arg;
-	uint32_t segment = source_segment(mapping->source);
+	uint32_t segment = mapping->place.segment;
 	bool is_offset;
 
 	return segment >= SEGMENT_FILES &&

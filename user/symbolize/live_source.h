@@ -3,8 +3,8 @@
  * Symbols of a recording of this process: the very files that were mapped, the perf maps of the
  * sampled processes, and the running kernel.
  *
- * The recorder makes raw profiles: their mappings have nothing but a `source`, which is a segment
- * (segment_source()), and addresses are offsets in the segment, or kernel addresses.
+ * The recorder makes raw profiles: their mappings have nothing but a `place`, and addresses are
+ * offsets in the segment, or kernel addresses.
  */
 #ifndef STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H
 #define STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H

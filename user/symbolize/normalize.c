@@ -51,13 +51,13 @@ struct normalizer {
  * All generated code is in one mapping, and build IDs distinguish files. Files without build IDs
  * stay distinct: a later symbolization can't know which of them has a path.
  */
-static void merge_sources(struct profile *profile)
+static void merge_places(struct profile *profile)
 {
 	for (size_t i = 1; i < profile->mappings.count; i++) {
 		struct profile_mapping *mapping = &profile->mappings.items[i];
 
 		if (mapping->build_id || !strcmp(profile_text(profile, mapping->file), "[anon]"))
-			mapping->source = 0;
+			mapping->place = (struct frame_place){0};
 	}
 }
 
@@ -271,7 +271,7 @@ int normalize_profile(struct profile *profile, bool drop_label, struct truncatio
 
 	*counts = (struct truncation_counts){0};
 	if (!err) {
-		merge_sources(profile);
+		merge_places(profile);
 		normalizer_describe_locations(&normalizer);
 		profile_translate_head(&normalizer.translation);
 		for (size_t i = 0; i < profile->samples.count; i++)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "pprof/origin.h"
+#include "pprof/profile.h"
 
 struct error;
 struct file_key;
@@ -32,7 +33,7 @@ enum symbol_kind {
 struct symbol_mapping {
 	const char *path;
 	const char *build_id; /* hex; "" if unknown */
-	uint64_t source;
+	struct frame_place place;
 };
 
 struct symbol_source {
@@ -44,7 +45,7 @@ struct symbol_source {
 	char release[ORIGIN_RELEASE_SIZE];
 	const char *root;
 	/*
-	 * Files are found by path and build ID. Mappings that differ only in their source are
+	 * Files are found by path and build ID. Mappings that differ only in their place are
 	 * ambiguous then: they are not symbolized.
 	 */
 	bool by_path;

@@ -497,8 +497,10 @@ static int symbolizer_compare_mappings(const void *left, const void *right, void
 
 	if (result)
 		return result;
-	if (a->source != b->source)
-		return a->source < b->source ? -1 : 1;
+	if (a->place.perf_map != b->place.perf_map)
+		return a->place.perf_map < b->place.perf_map ? -1 : 1;
+	if (a->place.segment != b->place.segment)
+		return a->place.segment < b->place.segment ? -1 : 1;
 	return (x > y) - (x < y);
 }
 
@@ -591,7 +593,7 @@ static int prepare_run(struct symbolizer_run *run)
 				{
 					.path = profile_text(profile, mapping->file),
 					.build_id = profile_text(profile, mapping->build_id),
-					.source = mapping->source,
+					.place = mapping->place,
 				},
 			.start = mapping->start,
 			.limit = mapping->limit,

@@ -39,8 +39,10 @@ static void equal_entries_are_merged(void **state)
 	assert_int_equal(profile_mapping(profile, &mapping), 2);
 	mapping.offset++;
 	assert_int_equal(profile_mapping(profile, &mapping), 3);
-	mapping.source++;
+	mapping.place.segment++;
 	assert_int_equal(profile_mapping(profile, &mapping), 4);
+	mapping.place.perf_map++;
+	assert_int_equal(profile_mapping(profile, &mapping), 5);
 
 	function = example_function(profile, "f", "f.c");
 	assert_int_equal(function, 1);

@@ -150,9 +150,8 @@ static uint64_t file_of(const struct profile *profile, uint32_t location)
 {
 	const uint32_t mapping = profile->locations.items[location].mapping;
 	bool is_offset;
-	const struct mapped_file *file =
-		segment_file(collector.files,
-			     source_segment(profile->mappings.items[mapping].source), &is_offset);
+	const struct mapped_file *file = segment_file(
+		collector.files, profile->mappings.items[mapping].place.segment, &is_offset);
 
 	assert_non_null(file);
 	assert_false(is_offset);

@@ -371,17 +371,17 @@ static void files_are_held_until_the_window_is_cleared(void **state)
 	assert_int_equal(window_init(&fixture->window, NULL), 0);
 }
 
-/* Returns the mapping of the location at an address. */
-static uint64_t source_at(const struct profile *profile, uint64_t address)
+/* Returns the place of the location at an address. */
+static struct frame_place place_at(const struct profile *profile, uint64_t address)
 {
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
 
 		if (location->address == address)
-			return profile->mappings.items[location->mapping].source;
+			return profile->mappings.items[location->mapping].place;
 	}
 	fail_msg("no location at %#" PRIx64, address);
-	return 0;
+	return (struct frame_place){0};
 }
 
 /* Generated code in a file has its address, by which the perf map of its process names it. */
@@ -426,18 +426,14 @@ static void code_in_no_elf_file_has_its_address(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(stack_table_fold(fixture->stacks), 0);
 	profile = fixture->window.profile;
-	assert_true(source_at(profile, 0x100100) ==
-		    segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[0]->index +
-					   SEGMENT_ADDRESSES,
-				   perf_map));
-	assert_true(
-		source_at(profile, 0xa0ff) ==
-		segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[1]->index + SEGMENT_OFFSETS,
-			       0));
-	assert_true(source_at(profile, 0x3000ff) ==
-		    segment_source(SEGMENT_FILES + SEGMENTS_OF_FILE * file[2]->index +
-					   SEGMENT_ADDRESSES,
-				   perf_map));
+	for (int i = 0; i < 3; i++) {
+		static const uint64_t addresses[] = {0x100100, 0xa0ff, 0x3000ff};
+		const enum segment_kind kind = i == 1 ? SEGMENT_OFFSETS : SEGMENT_ADDRESSES;
+		const struct frame_place place = {segment_of_file(file[i]->index, kind),
+						  i == 1 ? 0 : perf_map};
+
+		assert_true(frame_place_equal(place_at(profile, addresses[i]), place));
+	}
 	window_clear(&fixture->window);
 	assert_int_equal(window_init(&fixture->window, NULL), 0);
 }

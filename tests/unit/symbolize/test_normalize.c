@@ -15,13 +15,13 @@
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 
-/* A mapping of a source. */
+/* A mapping of a place. */
 static uint32_t mapping_of(struct profile *profile, const char *file, const char *build_id,
-			   uint64_t source)
+			   uint32_t segment)
 {
 	return profile_mapping(profile, &(struct profile_mapping){
 						.limit = UINT64_MAX,
-						.source = source,
+						.place.segment = segment,
 						.file = profile_string(profile, file),
 						.build_id = profile_string(profile, build_id),
 					});

@@ -31,7 +31,8 @@ static void append_problem(void *arg, const char *path, const char *text)
 }
 
 struct mapping {
-	uint64_t start, limit, offset, source;
+	uint64_t start, limit, offset;
+	uint32_t segment;
 	const char *file, *build_id;
 };
 
@@ -48,7 +49,7 @@ static struct profile *profile_of(const struct mapping *mappings, const uint64_t
 			.start = mappings[i].start,
 			.limit = mappings[i].limit,
 			.offset = mappings[i].offset,
-			.source = mappings[i].source,
+			.place.segment = mappings[i].segment,
 			.file = profile_string(built, mappings[i].file),
 			.build_id = profile_string(built, mappings[i].build_id),
 		};
@@ -309,7 +310,7 @@ static void ambiguous_files_are_not_symbolized(void **state)
 	const uint64_t addresses[] = {0x1000, 0x1000};
 	struct mapping mappings[] = {
 		{.limit = UINT64_MAX, .file = "/nowhere/program"},
-		{.limit = UINT64_MAX, .file = "/nowhere/program", .source = 1},
+		{.limit = UINT64_MAX, .file = "/nowhere/program", .segment = 1},
 	};
 	struct profile *profile = profile_of(mappings, addresses, 2);
 	const char *problem;

@@ -120,7 +120,7 @@ static struct address_space *map(uint32_t pid, const char *name)
 /* The raw location of an address in a segment. */
 static uint32_t location_in(uint32_t segment, uint32_t perf_map, uint64_t offset)
 {
-	const struct profile_mapping mapping = {.source = segment_source(segment, perf_map)};
+	const struct profile_mapping mapping = {.place = {segment, perf_map}};
 	uint32_t number = segment == SEGMENT_NONE ? 0 : profile_mapping(profile, &mapping);
 
 	return profile_location(profile, number, offset, NULL, 0);
@@ -938,8 +938,7 @@ static void perf_map_names_code_in_files_that_are_not_elf(void **state)
 	space = address_spaces_get(spaces, 1, 0);
 	address_space_has_jit_code(space);
 	address_spaces_finish(spaces);
-	segment = SEGMENT_FILES + SEGMENTS_OF_FILE * mapped_files_get(mapped, id)->index +
-		  SEGMENT_ADDRESSES;
+	segment = segment_of_file(mapped_files_get(mapped, id)->index, SEGMENT_ADDRESSES);
 	known = location_in(segment, address_space_perf_map(space), 0x10012);
 	unknown = location_in(segment, address_space_perf_map(space), 0x10018);
 	/* Its process may still have had a map when the stack was taken. */
