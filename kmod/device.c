@@ -17,6 +17,7 @@
 #include "samplers.h"
 #include "session.h"
 #include "space.h"
+#include "space_files.h"
 
 /*
  * Whether the opener's session is restricted. A missing capability is not a denial for the audit

@@ -28,6 +28,7 @@
 #include "samplers.h"
 #include "session.h"
 #include "space.h"
+#include "space_files.h"
 
 static LIST_HEAD(sb_sessions);	/* open sessions, under sb_sessions_lock */
 static DEFINE_MUTEX(sb_sessions_lock);

@@ -149,73 +149,90 @@ static inline bool sb_vma_is_uprobes(const struct vm_area_struct *vma)
 	return !vma->vm_file && vma->vm_flags & VM_IO;
 }
 
+/* Address spaces of a session. The members are grouped by who may change them. */
 struct sb_spaces {
-	struct list_head list;	/* under sb_spaces_lock, read by the probes under RCU */
+	/* Follow and unfollow, under sb_spaces_lock; the probes read it under RCU. */
+	struct list_head list;
+
+	/* Set once, before the session is followed; read by all. */
 	struct sb_session *session;
 	atomic_t *pending;	/* metadata_pending in the session page */
-	atomic64_t last_id;
+	u32 level_max;
+	struct sb_request_queue **queues;	/* by CPU, nr_cpu_ids of them */
+	u64 probes_missed;	/* missed runs of the probes before this session */
+	u32 probe_off_count;	/* tests before this session that have found the probes off */
+	struct sb_unwind_object *vdso;
+	char *path;		/* STACKBEAT_PATH_MAX bytes, of the worker */
+
 	/*
 	 * The table: the sets of each level, of which the first level_count exist. Level 0 has
 	 * 2^SB_SETS_BITS sets, and each other one as many as those before it together. A space is in one
-	 * level, in its set there. Levels are added, with the lock, and freed with the session: neither
-	 * sets nor entries move, and pointers to them stay valid.
+	 * level, in its set there. The worker adds levels, with the lock, and they are freed with the
+	 * session: neither sets nor entries move, and pointers to them stay valid. Samplers, probes and
+	 * the worker change entries by the rules of struct sb_space.
 	 */
 	struct sb_space_set *levels[SB_LEVELS_MAX];
-	u32 level_count, level_max;
-	struct sb_request_queue **queues;	/* by CPU, nr_cpu_ids of them; set once */
+	u32 level_count;
 
 	/*
-	 * Ring of mmap events. Producers: the probes, which take no lock, because they may be
-	 * entered by a breakpoint; consumer: the worker.
+	 * The probes: the ring of mmap events. Producers: the probes, which take no lock, because
+	 * they may be entered by a breakpoint; consumer: the worker, which has the tail.
 	 */
 	atomic_t mmap_events_head;
 	u32 mmap_events_tail;
 	atomic64_t mmap_events_lost;
-	u64 probes_missed;	/* missed runs of the probes before this session */
-	u32 probe_off_count;	/* tests before this session that have found the probes off */
 	atomic64_t probe_overhead;	/* ns */
 	struct sb_mmap_event mmap_events[SB_MMAP_EVENTS_MAX];
 	struct irq_work kick_irq_work;	/* queues the work for the probes, which can't */
 
+	/* Samplers, with interrupts off, and no lock. */
+	atomic64_t last_id;
 	/*
-	 * One space is reread at a time, not before next_reread (ns), and no mmap events are
-	 * taken before next_mmap_events (ns), since processes can cause any number of both.
+	 * One space is reread at a time, not before next_reread (ns), which the worker sets, since
+	 * processes can cause any number of losses. The worker ends a reread.
 	 */
 	atomic_t rereading;
-	u64 next_reread, next_mmap_events;
-	bool mmap_events_deferred;	/* the worker has queued itself for them */
+	u64 next_reread;
 
-	/* Used by the worker and by requests of the reader, under lock. */
+	/* The worker, and requests of the reader in its process, under lock. */
 	struct mutex lock;
-	u32 probe_gaps_seen;		/* see sb_spaces_note_probe() */
-	bool probe_seen_off;
 	struct sb_unwind_user unwind;
-	struct sb_unwind_object *vdso;
 	struct sb_unwind_spaces unwind_spaces;
-	atomic64_t tables_refused;	/* for lack of memory */
 	struct sb_mapped_files files;
+
+	/* Requests of the reader, without the lock. */
+	atomic64_t tables_refused;	/* for lack of memory */
+	unsigned long resumed;		/* jiffies of the last resume by the reader */
+	struct sb_mapping consumer_mapping;
+	struct sb_mapping ring_mapping;
+
+	/* The worker, under lock. */
 	struct sb_ring ring;
 	struct list_head locked;	/* captures to be retried: mmap_lock is held by others */
 	struct list_head big;		/* captures with many mappings */
 	u32 to_read_count;		/* number of captures in both */
 	struct list_head waiting;	/* captures to be written, oldest first */
 	u32 waiting_count;		/* sum of their weights, in mappings */
-	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	struct sb_found_mapping *found;	/* mappings of the space that is being read */
 	u32 found_count, found_room;
 	unsigned long delay;		/* jiffies until the next try to write to a full ring */
-	u64 full_tail;			/* the reader's tail when the ring was full */
-	unsigned long resumed;		/* jiffies of the last resume by the reader */
-	bool full;
-	u64 worker_overhead;		/* ns */
+	u64 next_mmap_events;		/* ns: none are taken before */
+	u32 probe_gaps_seen;		/* see sb_spaces_note_probe() */
+	bool probe_seen_off;
 	u64 charged;			/* ns of this run that are charged already */
+
+	/* The worker; others read it without the lock. */
+	bool mmap_events_deferred;	/* the worker has queued itself for them; read by the probes */
+	bool full;			/* the ring; read by poll(), as the next two */
+	u64 full_tail;			/* the reader's tail when the ring was full */
+	bool wake_due;			/* wake_work has run for unread records, and has set it */
+	u64 worker_overhead;		/* ns; this and the next ones are read as statistics */
 	u64 spaces_written, spaces_unread, mmap_events_written;
 	u64 mappings_dropped, mappings_without_file;
+
+	/* Workqueues. */
 	struct delayed_work work;
 	struct delayed_work wake_work;	/* wakes the reader for unread records */
-	bool wake_due;			/* wake_work has run for them */
-	struct sb_mapping consumer_mapping;
-	struct sb_mapping ring_mapping;
 };
 
 /*
@@ -283,19 +300,6 @@ void sb_spaces_announce(struct sb_spaces *spaces);
 
 /* Whether poll() should report the metadata ring as readable. */
 bool sb_spaces_readable(const struct sb_spaces *spaces);
-
-/* Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id. */
-int sb_spaces_open_file(struct sb_spaces *spaces, u64 id);
-int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
-
-/*
- * Sets the unwind table of a file, in the memory that is free. *set: without an error, the object of
- * the file, with a reference. Errors as STACKBEAT_IOC_UNWIND_TABLE.
- */
-int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push,
-			struct sb_unwind_object **set);
-/* The table of an object, to which the caller has a reference, was set by another session. */
-void sb_spaces_update_table(struct sb_spaces *spaces, const struct sb_unwind_object *object);
 
 /* Frees the mappings for walks of processes that have ended: they keep unwind tables. */
 void sb_spaces_sweep(struct sb_spaces *spaces);
