@@ -15,7 +15,7 @@
 #define SB_GFP_MAPPED (GFP_KERNEL_ACCOUNT | __GFP_ZERO)
 #endif
 
-void *sb_alloc_mapped(size_t size, int node)
+void *sb_alloc_mapped(size_t size, int node, struct page ***mapped)
 {
 	u32 count = size / PAGE_SIZE, n;
 	struct page **pages;
@@ -29,15 +29,32 @@ void *sb_alloc_mapped(size_t size, int node)
 		if (!pages[n])
 			goto fail;
 	}
-	/* Then vfree() frees the pages, and the array. */
-	memory = vmap(pages, count, VM_MAP_PUT_PAGES, PAGE_KERNEL);
-	if (memory)
+	/*
+	 * Not with VM_MAP_PUT_PAGES: until 6.13, vfree() subtracts the pages from the vmalloc memory
+	 * of the machine and of the control group, to which vmap() adds none.
+	 */
+	memory = vmap(pages, count, VM_MAP, PAGE_KERNEL);
+	if (memory) {
+		*mapped = pages;
 		return memory;
+	}
 fail:
 	while (n)
 		__free_page(pages[--n]);
 	kvfree(pages);
 	return NULL;
+}
+
+void sb_free_mapped(const void *memory, struct page **pages, size_t size)
+{
+	u32 n;
+
+	if (!memory)
+		return;
+	vunmap(memory);
+	for (n = 0; n < size / PAGE_SIZE; n++)
+		__free_page(pages[n]);
+	kvfree(pages);
 }
 
 /*
@@ -48,7 +65,7 @@ fail:
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
 {
 	u8 *memory = sb_alloc_mapped(2 * PAGE_SIZE + size,
-				     cpu == U32_MAX ? NUMA_NO_NODE : cpu_to_node(cpu));
+				     cpu == U32_MAX ? NUMA_NO_NODE : cpu_to_node(cpu), &ring->pages);
 
 	if (!memory)
 		return -ENOMEM;
@@ -63,5 +80,5 @@ int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
 
 void sb_ring_free(struct sb_ring *ring)
 {
-	vfree(ring->consumer);
+	sb_free_mapped(ring->consumer, ring->pages, 2 * PAGE_SIZE + ring->size);
 }

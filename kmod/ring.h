@@ -25,6 +25,8 @@
 
 #include "stackbeat.h"
 
+struct page;
+
 struct sb_ring {
 	u64 head;	/* bytes produced, published or about to be */
 	u64 limit;	/* >= head: records fit up to here, by the tail read last */
@@ -36,6 +38,7 @@ struct sb_ring {
 	u64 lost_bad_tail;
 	struct stackbeat_producer_page *producer;
 	const struct stackbeat_consumer_page *consumer;
+	struct page **pages;	/* of all of these */
 };
 
 /* Reads the reader's tail. Returns false if it is invalid. */
@@ -163,11 +166,14 @@ static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 
 }
 
 /*
- * Allocates zeroed whole pages for vm_insert_page(), to be freed by vfree(), on `node` if it has
- * memory (NUMA_NO_NODE: on any). They are charged to the caller's control group if the kernel can
- * map charged pages. NULL: no memory.
+ * Allocates zeroed whole pages for vm_insert_page(), on `node` if it has memory (NUMA_NO_NODE: on
+ * any). They are charged to the caller's control group if the kernel can map charged pages. Sets
+ * *pages, which sb_free_mapped() takes. NULL: no memory.
  */
-void *sb_alloc_mapped(size_t size, int node);
+void *sb_alloc_mapped(size_t size, int node, struct page ***pages);
+
+/* Frees `size` bytes of sb_alloc_mapped(), in process context. Accepts NULL. */
+void sb_free_mapped(const void *memory, struct page **pages, size_t size);
 
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu);
 void sb_ring_free(struct sb_ring *ring);

@@ -249,7 +249,9 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 				period *= 2;
 			}
 			sb_sampler_set_floor(sampler, 2 * period);
-			sampler->throttled += sampler->shift - shift;
+			/* The period may have been changed meanwhile. */
+			if (sampler->shift > shift)
+				sampler->throttled += sampler->shift - shift;
 		}
 	} else if (!over) {
 		/* Other samplers have used the budget. */

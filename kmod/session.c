@@ -13,7 +13,6 @@
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/vmalloc.h>
 
 #include "access.h"
 #include "capture.h"
@@ -88,7 +87,7 @@ static void sb_session_free(struct sb_session *session)
 	put_cred(session->cred);
 	mem_cgroup_put(session->memcg);
 	kfree(session->samplers);
-	vfree(session->page);
+	sb_free_mapped(session->page, session->page_pages, PAGE_SIZE);
 	free_cpumask_var(session->cpus);
 	mutex_destroy(&session->samplers_lock);
 	mutex_destroy(&session->lock);
@@ -156,7 +155,7 @@ static int sb_session_prepare(struct sb_session *session)
 		return -ENOMEM;
 	cpumask_setall(session->cpus);
 	session->samplers = kcalloc(nr_cpu_ids, sizeof(*session->samplers), GFP_KERNEL_ACCOUNT);
-	session->page = sb_alloc_mapped(PAGE_SIZE, NUMA_NO_NODE);
+	session->page = sb_alloc_mapped(PAGE_SIZE, NUMA_NO_NODE, &session->page_pages);
 	session->filters = sb_filter_account_alloc();
 	if (!session->samplers || !session->page || !session->filters)
 		return -ENOMEM;

@@ -87,6 +87,7 @@ struct sb_session {
 	struct path root;
 	char owner_comm[TASK_COMM_LEN];
 	struct stackbeat_session_page *page;	/* contents: under samplers_lock */
+	struct page **page_pages;	/* its memory */
 	struct sb_mapping page_mapping;
 	struct sb_spaces *spaces;
 
