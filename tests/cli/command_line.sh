@@ -166,6 +166,8 @@ habits_have_an_answer() {
 	accepts record --call-graph dwarf,16384
 	refuses "--call-graph: there is no 'lbr' here" record --call-graph lbr
 	refuses "unknown option '-c': samples" record -c100000 true
+	refuses "unexpected argument 'x' beside --input" report -i y x
+	refuses "-i: the file name is empty" report -i ''
 	refuses "--call-graph: 'x' is not fp or dwarf" record --call-graph x
 	[[ $("$stackbeat" version) == "$("$stackbeat" --version)" ]] || fail "version"
 	refuses "no command 'recrod'; did you mean 'record'?" help recrod

@@ -152,6 +152,15 @@ int option_pattern(const struct cli_option *option, char *value, void *options, 
 	return error_set(error, EINVAL, "'%s' is not a regular expression: %s", value, reason);
 }
 
+int option_input(const struct cli_option *option, char *value, void *options, struct error *error)
+{
+	int err = option_path(option, value, options, error);
+
+	if (!err)
+		*(char **)option_target(option, options) = value;
+	return err;
+}
+
 int option_percentage(const struct cli_option *option, char *value, void *options,
 		      struct error *error)
 {
@@ -173,7 +182,10 @@ int view_options_parse(int argc, char **argv, const struct cli_option *table, vo
 	err = options_parse(argc, argv, table, false, options, &first, error);
 	if (err || view->help)
 		return err;
-	view->files = first < argc ? argv + first : default_files;
+	if (view->input && first < argc)
+		return error_set(error, EINVAL, "unexpected argument '%s' beside --input",
+				 argv[first]);
+	view->files = first < argc ? argv + first : view->input ? &view->input : default_files;
 	view->file_count = first < argc ? argc - first : 1;
 	view->file = view->files[0];
 	for (int i = 0; i < view->file_count; i++)

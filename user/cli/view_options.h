@@ -19,7 +19,8 @@ enum view_pattern { VIEW_FOCUS, VIEW_IGNORE, VIEW_HIDE, VIEW_SHOW, VIEW_PATTERNS
 /* The common part of the subcommands that show a pprof file. */
 struct view_options {
 	const char *file; /* the first of the files */
-	char **files; /* in argv, or the default */
+	char **files; /* in argv, or the one of --input, or the default */
+	char *input; /* as perf's option; NULL: not given */
 	int file_count;
 	const char *sample_type, *group; /* NULL: not given */
 	const char *base; /* file to compare with; NULL: none */
@@ -36,6 +37,9 @@ struct view_options {
 /* The regular expression of a pattern, as an OPTION_TEXT. */
 option_fn option_pattern;
 
+/* A file name, in a char *. */
+option_fn option_input;
+
 /* absolute or relative, in a bool: relative. */
 option_fn option_percentage;
 
@@ -45,6 +49,9 @@ option_fn option_percentage;
 	{0, "sample-type", "NAME",                                                                 \
 	 "value to show (default: the default of FILE, or its last)",                              \
 	 OPTION_TEXT(type, member)}
+#define INPUT_OPTION(type)                                                                         \
+	{'i', "input", "FILE", "the profile, as an argument (default: " OUTPUT_DEFAULT ")",        \
+	 .parse = option_input, OPTION_TARGET(char *, type, view.input)}
 #define GO_HIDE_RUNTIME_OPTION(type, member)                                                       \
 	{0, "go-hide-runtime", NULL,                                                               \
 	 "leave out the functions of Go's runtime at the leaf end: their time is the caller's",    \
