@@ -114,7 +114,7 @@ int call_edges_find_function(const struct calltree *tree, const char *typed, uin
 	if (!is_function)
 		return error_errno(error, ENOMEM, "the report");
 	for (uint32_t i = 1; i < tree->node_count; i++) {
-		if (tree->nodes[i].kind == FRAME_GROUP)
+		if (tree->nodes[i].kind == FRAME_GROUP || tree->nodes[i].kind == FRAME_TRUNCATED)
 			continue;
 		is_function[tree->nodes[i].name] = true;
 	}

@@ -269,7 +269,7 @@ static uint32_t descend_to_truncated(struct builder *builder, uint32_t label_set
 {
 	const struct profile *profile = builder->profile;
 	const uint32_t *labels = profile_set_labels(profile, label_set);
-	struct frame frame = {HASH_NONE, FRAME_GROUP, false};
+	struct frame frame = {HASH_NONE, FRAME_TRUNCATED, false};
 	char *name;
 
 	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {

@@ -15,10 +15,11 @@
 
 enum frame_kind {
 	FRAME_ROOT, /* all samples */
-	FRAME_GROUP, /* all samples with one value of a label, or truncated stacks */
+	FRAME_GROUP, /* all samples with one value of a label */
 	FRAME_USER,
 	FRAME_KERNEL,
 	FRAME_UNRESOLVED, /* without a function: the name is a mapping and an address */
+	FRAME_TRUNCATED, /* the unknown callers of truncated stacks: the name has the cause */
 	FRAME_KIND_COUNT
 };
 

@@ -31,6 +31,12 @@
 #define CHARACTER 7
 #define LEGEND_GAP 36
 
+/* What is unknown is hatched, whatever its width is. */
+#define HATCH                                                                                      \
+	"<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "    \
+	"patternTransform=\"rotate(45)\"><rect class=\"hatched\" width=\"6\" height=\"6\"/>"       \
+	"<rect class=\"hatching\" width=\"2\" height=\"6\"/></pattern></defs>\n"
+
 #define SHADES 8
 #define CHANGES 5 /* shades of an increase, and of a decrease */
 #define NANOSECONDS 1000000000
@@ -61,12 +67,14 @@ struct picture {
 static const struct {
 	const char *label, *css_class;
 	int label_width;
+	bool has_shades;
 } kinds[FRAME_KIND_COUNT] = {
-	[FRAME_ROOT] = {NULL, "root", 0},
-	[FRAME_GROUP] = {NULL, "group", 0},
-	[FRAME_USER] = {"user", "u", 28},
-	[FRAME_KERNEL] = {"kernel", "k", 38},
-	[FRAME_UNRESOLVED] = {"unresolved", "x", 62},
+	[FRAME_ROOT] = {NULL, "root", 0, false},
+	[FRAME_GROUP] = {NULL, "group", 0, false},
+	[FRAME_USER] = {"user", "u", 28, true},
+	[FRAME_KERNEL] = {"kernel", "k", 38, true},
+	[FRAME_UNRESOLVED] = {"unresolved", "x", 62, true},
+	[FRAME_TRUNCATED] = {"truncated", "truncated", 56, false},
 };
 
 /* Colors: SHADES of each kind, or the changes from the base, largest decrease first. */
@@ -160,7 +168,7 @@ static uint32_t color_of(const struct picture *picture, uint32_t index)
 	if (picture->options->base)
 		return change_color(node);
 	return node->kind * SHADES +
-	       (kinds[node->kind].label ? shade_of(picture->tree->names[node->name]) : 0);
+	       (kinds[node->kind].has_shades ? shade_of(picture->tree->names[node->name]) : 0);
 }
 
 static void print_color(const struct picture *picture, uint32_t color)
@@ -169,7 +177,7 @@ static void print_color(const struct picture *picture, uint32_t color)
 
 	if (picture->options->base)
 		fprintf(picture->out, "c%u", color);
-	else if (kinds[color / SHADES].label)
+	else if (kinds[color / SHADES].has_shades)
 		fprintf(picture->out, "%s%u", css_class, color % SHADES);
 	else
 		fputs(css_class, picture->out);
@@ -362,7 +370,7 @@ static bool has_kind(const struct picture *picture, enum frame_kind kind)
 static void print_legend(const struct picture *picture)
 {
 	int x = WIDTH - PADDING + LEGEND_GAP / 3;
-	char css_class[8];
+	char css_class[16];
 
 	if (picture->options->base) {
 		print_legend_entry(picture, WIDTH - 190, "c0", "decrease");
@@ -373,7 +381,8 @@ static void print_legend(const struct picture *picture)
 		if (!kinds[kind].label || !has_kind(picture, kind))
 			continue;
 		x -= kinds[kind].label_width + LEGEND_GAP;
-		snprintf(css_class, sizeof(css_class), "%s2", kinds[kind].css_class);
+		snprintf(css_class, sizeof(css_class), "%s%s", kinds[kind].css_class,
+			 kinds[kind].has_shades ? "2" : "");
 		print_legend_entry(picture, x, css_class, kinds[kind].label);
 	}
 }
@@ -493,11 +502,40 @@ static int number_frames(struct picture *picture, uint32_t **first, uint32_t *co
 	return 0;
 }
 
-/* Where a function is defined. */
+/* Where a function is defined, and what it is a part of. */
 struct function_source {
 	uint32_t file; /* string of the profile; 0: unknown, or functions of several files */
 	int64_t line; /* 0: unknown, or functions of several lines */
+	uint32_t library; /* string of the profile; 0: unknown, or in several libraries or programs
+			   */
+	bool has_library;
 };
+
+/* Sets the libraries of functions, whose sources have the numbers of `names`. */
+static void find_function_libraries(const struct profile *profile, const struct string_table *names,
+				    struct function_source *sources)
+{
+	for (uint32_t i = 1; i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		const struct profile_line *lines = profile_lines(profile, location);
+		const uint32_t library = profile->mappings.items[location->mapping].file;
+
+		for (uint32_t line = 0; line < location->line_count; line++) {
+			const char *name = function_name(profile, lines[line].function);
+			const uint32_t number = string_table_find(names, name);
+			struct function_source *source;
+
+			if (number == STRING_NONE)
+				continue;
+			source = &sources[number];
+			if (source->has_library && source->library != library)
+				source->library = 0;
+			else
+				source->library = library;
+			source->has_library = true;
+		}
+	}
+}
 
 /*
  * Sets the sources of the functions of a profile, which the caller frees, by the numbers of their
@@ -520,7 +558,8 @@ static int find_function_sources(const struct profile *profile, struct string_ta
 			return -ENOMEM;
 		source = &(*sources)[number];
 		if (number == known)
-			*source = (struct function_source){function->file, function->start_line};
+			*source = (struct function_source){.file = function->file,
+							   .line = function->start_line};
 		if (source->file != function->file)
 			*source = (struct function_source){0};
 		else if (source->line != function->start_line)
@@ -529,7 +568,26 @@ static int find_function_sources(const struct profile *profile, struct string_ta
 	return 0;
 }
 
-/* "files" has paths, "sources" two numbers for each frame: of its file, from 1 on, and its line. */
+/* Prints the number of a path in `files`, from 1 on; 0: `path` is 0. Returns 0 or -ENOMEM. */
+static int print_path_number(const struct picture *picture, struct string_table *files,
+			     uint32_t path)
+{
+	const char *text = profile_text(picture->profile, path);
+	uint32_t number = 0;
+
+	if (path && *text) {
+		number = string_table_add(files, text, strlen(text));
+		if (number++ == STRING_NONE)
+			return -ENOMEM;
+	}
+	fprintf(picture->out, "%" PRIu32, number);
+	return 0;
+}
+
+/*
+ * "files" has paths, "sources" three numbers for each frame: of its file, from 1 on, its line, and
+ * the number of its library or program.
+ */
 static int print_sources(const struct picture *picture, const uint32_t *first, uint32_t count)
 {
 	const struct calltree *tree = picture->tree;
@@ -538,22 +596,21 @@ static int print_sources(const struct picture *picture, const uint32_t *first, u
 	struct function_source *sources;
 	int err = find_function_sources(profile, &names, &sources);
 
+	if (!err)
+		find_function_libraries(profile, &names, sources);
 	fputs(",\n\"sources\":[", picture->out);
 	for (uint32_t i = 0; i < count && !err; i++) {
 		const struct calltree_node *node = &tree->nodes[first[i]];
 		const uint32_t name = string_table_find(&names, tree->names[node->name]);
 		struct function_source source = {0};
-		uint32_t file = 0;
 
 		if (name != STRING_NONE && (node->kind == FRAME_USER || node->kind == FRAME_KERNEL))
 			source = sources[name];
-		if (source.file) {
-			const char *path = profile_text(profile, source.file);
-
-			file = string_table_add(&files, path, strlen(path));
-			err = file++ == STRING_NONE ? -ENOMEM : 0;
-		}
-		fprintf(picture->out, "%s%" PRIu32 ",%" PRId64, i ? "," : "", file, source.line);
+		fputs(i ? "," : "", picture->out);
+		err = print_path_number(picture, &files, source.file);
+		fprintf(picture->out, ",%" PRId64 ",", source.line);
+		if (!err)
+			err = print_path_number(picture, &files, source.library);
 	}
 	fputs("],\n\"files\":[", picture->out);
 	for (size_t i = 0; i < files.count; i++) {
@@ -649,7 +706,7 @@ static int print_svg(struct picture *picture)
 		WIDTH, height, WIDTH, height);
 	print_xml(picture->out, picture->options->title);
 	fprintf(picture->out,
-		"</title>\n<style>\n%s</style>\n"
+		"</title>\n<style>\n%s</style>\n" HATCH
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
 		flamegraph_css);
 	flamegraph_print_head(picture);

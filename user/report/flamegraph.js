@@ -19,8 +19,10 @@
 	const SHADES = 8;
 	const CHANGES = 5;
 	const CYCLE_MAX = 8; // functions of a recursion that is collapsed
-	const ROOT = 0, GROUP = 1; // kinds of frames; then user, kernel, unresolved
-	const KINDS = [["root"], ["group"], ["u", "user"], ["k", "kernel"], ["x", "unresolved"]];
+	const ROOT = 0, GROUP = 1, TRUNCATED = 5; // kinds of frames
+	// By kind: class, label of the legend, and whether functions have shades.
+	const KINDS = [["root"], ["group"], ["u", "user", true], ["k", "kernel", true], ["x", "unresolved", true],
+		["truncated", "truncated"]];
 	const XHTML = "http://www.w3.org/1999/xhtml";
 	const SVG = "http://www.w3.org/2000/svg";
 
@@ -45,14 +47,25 @@
 
 	// File and line of the function of a frame, or "".
 	function sourceOf(frame) {
-		const file = data.sources[2 * frame], line = data.sources[2 * frame + 1];
+		const file = data.sources[3 * frame], line = data.sources[3 * frame + 1];
 		return file ? data.files[file - 1] + (line > 0 ? `:${line}` : "") : "";
 	}
 
+	// The library or program of the function of a frame, or "".
+	function libraryOf(frame) {
+		const file = data.sources[3 * frame + 2];
+		return file ? data.files[file - 1] : "";
+	}
+
+	const baseName = (path) => path.replace(/^.*\/(?=.)/, "");
+
+	// Neither the root nor a group, nor what stands for unknown callers.
+	const isFunctionFrame = (frame) => kinds[frame] > GROUP && kinds[frame] !== TRUNCATED;
+
 	// As print_color() of flamegraph.c: a function has the same color in every flame graph.
 	const colors = names.map((name, frame) => {
-		const [kind, label] = KINDS[kinds[frame]];
-		return label ? kind + fnv1a(name) % SHADES : kind;
+		const [kind, , hasShades] = KINDS[kinds[frame]];
+		return hasShades ? kind + fnv1a(name) % SHADES : kind;
 	});
 
 	function fnv1a(text) {
@@ -396,7 +409,7 @@
 	function sandwich(tree, id) {
 		const callers = new Builder(id), callees = new Builder(id);
 		const place = new Uint32Array(tree.count);
-		outermost(tree, (frame) => nameOf[frame] === id && kinds[frame] > GROUP, (top) => {
+		outermost(tree, (frame) => nameOf[frame] === id && isFunctionFrame(frame), (top) => {
 			let node = 0;
 			for (let i = tree.parent[top]; i > 0; i = tree.parent[i])
 				node = callers.child(node, tree.frame[i], tree.inlined[i]);
@@ -418,7 +431,7 @@
 			while (stack.length && tree.end[stack[stack.length - 1]] <= i)
 				active[nameOf[tree.frame[stack.pop()]]]--;
 			const id = nameOf[tree.frame[i]];
-			if (kinds[tree.frame[i]] <= GROUP)
+			if (!isFunctionFrame(tree.frame[i]))
 				continue;
 			let entry = table.get(id);
 			if (!entry)
@@ -561,7 +574,7 @@
 			if (kinds[frame] === ROOT)
 				return 0;
 			if (state.f)
-				return nameOf[frame] === exact && kinds[frame] > GROUP;
+				return nameOf[frame] === exact && isFunctionFrame(frame);
 			return expression !== null && expression.test(name);
 		});
 		matches = [];
@@ -719,7 +732,7 @@
 	function legend() {
 		const entries = diff ? [["c0", "decrease"], ["c10", "increase"]] :
 			KINDS.filter(([, label], kind) => label && kinds.includes(kind))
-				.map(([kind, label]) => [kind + "2", label]);
+				.map(([kind, label, hasShades]) => [hasShades ? kind + "2" : kind, label]);
 		return create("p", { class: "legend" }, ...entries.map(([color, label]) => {
 			const sample = createSvg("svg", { width: 12, height: 12 });
 			sample.append(createSvg("rect", { class: color, width: 12, height: 12 }));
@@ -752,15 +765,17 @@
 	function describe(panel, node) {
 		const t = panel.tree;
 		const all = tree.total[0], baseAll = tree.baseTotal[0];
-		const source = sourceOf(t.frame[node]).replace(/^.*\//, "");
-		const place = (t.inlined[node] ? ", inlined" : "") + (source && `, ${source}`);
+		const place = (t.inlined[node] ? ", inlined" : "") +
+			[libraryOf, sourceOf].map((of) => of(t.frame[node])).filter(Boolean)
+				.map((path) => `, ${baseName(path)}`).join("");
 		if (diff) {
 			const change = t.total[node] - t.baseTotal[node];
 			return `${formatPercent(t.baseTotal[node], baseAll)} → ` +
 				`${formatPercent(t.total[node], all)}, ` +
 				`${formatChange(change)}${place}`;
 		}
-		const own = t.samples[node] && !panel.up ? `, ${formatValue(t.samples[node])} of its own` : "";
+		const own = panel.up ? "" : `, self ${formatValue(t.samples[node])}` +
+			(t.samples[node] ? `, ${formatPercent(t.samples[node], all)}` : "");
 		return `${formatValue(t.total[node])}, ${formatPercent(t.total[node], all)}${own}${place}`;
 	}
 
@@ -769,7 +784,7 @@
 	}
 
 	function isFunction(panel, node) {
-		return kinds[panel.tree.frame[node]] > GROUP;
+		return isFunctionFrame(panel.tree.frame[node]);
 	}
 
 	function select(panel, node) {
@@ -783,7 +798,8 @@
 		const room = Math.floor((bar.clientWidth - 16) / 7.5) * (bar.clientWidth < 700 ? 2 : 1);
 		const sandwiched = panels.length > 1 && !cursor ? "callers and callees of " : "";
 		selected.textContent = sandwiched + shortName(nameAt(at.panel, at.node), Math.max(room - 60, 30));
-		selected.title = [nameAt(at.panel, at.node), sourceOf(at.panel.tree.frame[at.node])].join("\n").trim();
+		const frame = at.panel.tree.frame[at.node];
+		selected.title = [names[frame], libraryOf(frame), sourceOf(frame)].filter(Boolean).join("\n");
 		numbers.textContent = describe(at.panel, at.node);
 		actions[0].disabled = actions[1].disabled = !isFunction(at.panel, at.node);
 	}
@@ -928,7 +944,8 @@
 	const inlineMarks = createSvg("path", { class: "inline-mark" });
 	const hoverMark = createSvg("rect", { class: "hover" });
 	const cursorMark = createSvg("rect", { class: "cursor" });
-	surface.append(layers.paths, inlineMarks, layers.labels, hoverMark, cursorMark);
+	const hatch = picture.querySelector("defs");
+	surface.append(hatch, layers.paths, inlineMarks, layers.labels, hoverMark, cursorMark);
 
 	function colorOf(panel, i) {
 		const t = panel.tree;

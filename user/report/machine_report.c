@@ -360,8 +360,12 @@ int machine_report_calls(const struct profile *profile, const struct report_opti
 static const char *kind_name(enum frame_kind kind)
 {
 	static const char *const names[FRAME_KIND_COUNT] = {
-		[FRAME_ROOT] = "root",     [FRAME_GROUP] = "group",           [FRAME_USER] = "user",
-		[FRAME_KERNEL] = "kernel", [FRAME_UNRESOLVED] = "unresolved",
+		[FRAME_ROOT] = "root",
+		[FRAME_GROUP] = "group",
+		[FRAME_USER] = "user",
+		[FRAME_KERNEL] = "kernel",
+		[FRAME_UNRESOLVED] = "unresolved",
+		[FRAME_TRUNCATED] = "truncated",
 	};
 
 	return names[kind];

@@ -65,11 +65,13 @@ class Profile:
             self.body.append(block(4, content))
         return self.locations[frame]
 
-    def add(self, stack, value, comm=None):
+    def add(self, stack, value, comm=None, **labels):
         content = packed(1, [self.location(frame) for frame in reversed(stack)])
         content += packed(2, [value])
         if comm is not None:
-            content += block(3, number(1, self.string("comm")) + number(2, self.string(comm)))
+            labels["comm"] = comm
+        for key, text in labels.items():
+            content += block(3, number(1, self.string(key)) + number(2, self.string(text)))
         self.body.append(block(2, content))
 
     def write(self, path):

@@ -263,16 +263,24 @@ static void difference_has_both_profiles(void **state)
 	profile_free(profile);
 }
 
-/* Functions of one name with several lines have no line, and with several files no source. */
+/*
+ * Functions of one name with several lines have no line, with several files no source, and in
+ * several libraries no library.
+ */
 static void functions_have_their_sources(void **state)
 {
 	struct profile *built = empty_profile();
+	const uint32_t mappings[] = {
+		example_mapping(built, 4096, 8192, 0, "/lib/a.so", ""),
+		example_mapping(built, 8192, 12288, 0, "/lib/b.so", ""),
+	};
 	static const struct {
 		const char *name, *file;
 		int64_t line;
-	} functions[] = {{"one", "/a.c", 3},   {"two", "/b.c", 4},   {"two", "/b.c", 5},
-			 {"two", "/b.c", 6},   {"three", "/a.c", 7}, {"three", "/b.c", 7},
-			 {"three", "/b.c", 7}, {"none", "", 0}};
+		int mapping;
+	} functions[] = {{"one", "/a.c", 3, 1},   {"two", "/b.c", 4, 0},   {"two", "/b.c", 5, 0},
+			 {"two", "/b.c", 6, 0},   {"three", "/a.c", 7, 0}, {"three", "/b.c", 7, 1},
+			 {"three", "/b.c", 7, 0}, {"none", "", 0, 1}};
 	char *svg;
 
 	for (uint64_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -282,14 +290,38 @@ static void functions_have_their_sources(void **state)
 			.start_line = functions[i].line,
 		};
 		const struct profile_line line = {.function = profile_function(built, &function)};
-		const uint32_t location = profile_location(built, 0, i + 1, &line, 1);
+		const uint32_t location =
+			profile_location(built, mappings[functions[i].mapping],
+					 (functions[i].mapping ? 8192 : 4096) + i, &line, 1);
 
 		example_add(built, &location, 1, 1, (int64_t)(100 - i) * MS, NULL, 0);
 	}
 	svg = draw(state, built, NULL, NULL);
 	/* The root, then the functions, the widest first: two, three, one, none. */
-	assert_non_null(strstr(
-		svg, "\n\"sources\":[0,0,1,0,0,0,2,3,0,0],\n\"files\":[\"/b.c\",\"/a.c\"],\n"));
+	assert_non_null(strstr(svg,
+			       "\n\"sources\":[0,0,0,1,0,2,0,0,0,3,3,4,0,0,4],\n"
+			       "\"files\":[\"/b.c\",\"/lib/a.so\",\"/a.c\",\"/lib/b.so\"],\n"));
+	free(svg);
+}
+
+/* The unknown callers of truncated stacks are hatched, with a legend. */
+static void truncated_stacks_are_hatched(void **state)
+{
+	struct profile *built = empty_profile();
+	uint32_t label = example_label(built, "truncated", "exec");
+	uint32_t main = example_location(built, 0, 1, NULL, "main");
+	uint32_t inside = example_location(built, 0, 2, NULL, "inside");
+	char *svg;
+
+	example_add(built, &main, 1, 1, 75, NULL, 0);
+	example_add(built, &inside, 1, 1, 25, &label, 1);
+	svg = draw(state, built, NULL, NULL);
+	assert_true(is_well_formed(svg));
+	assert_nodes(svg, false, "0 all\n 2 main 75\n 5 [truncated: exec]\n  2 inside 25\n");
+	assert_contains(svg, "<pattern id=\"hatch\"");
+	assert_contains(svg, "<path class=\"truncated\" d=\"M895.0 82h294.4");
+	assert_contains(svg, "<rect class=\"truncated\" ");
+	assert_contains(svg, ">truncated</text>");
 	free(svg);
 }
 
@@ -551,6 +583,7 @@ int main(void)
 		SCRATCH_TEST(picture_has_colored_frames_and_labels),
 		SCRATCH_TEST(difference_has_both_profiles),
 		SCRATCH_TEST(functions_have_their_sources),
+		SCRATCH_TEST(truncated_stacks_are_hatched),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),
