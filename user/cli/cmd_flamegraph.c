@@ -20,6 +20,7 @@
 struct flamegraph_arguments {
 	struct view_options view;
 	const char *output, *title;
+	bool inverted, upward;
 };
 
 /* clang-format off */
@@ -28,6 +29,12 @@ static const struct cli_option options[] = {
 	 OPTION_TEXT(struct flamegraph_arguments, output)},
 	{0, "title", "TEXT", "title (default: the name of the pprof file)",
 	 OPTION_TEXT(struct flamegraph_arguments, title)},
+	{0, "inverted", NULL,
+	 "begin with the functions that have samples of their own, and draw their callers below: "
+	 "the inverted call stack of pprof viewers, flamegraph.pl --reverse",
+	 OPTION_FLAG(struct flamegraph_arguments, inverted)},
+	{0, "upward", NULL, "draw the root at the bottom, as flamegraph.pl does (default: on top)",
+	 OPTION_FLAG(struct flamegraph_arguments, upward)},
 	SAMPLE_TYPE_OPTION(struct flamegraph_arguments, view.sample_type),
 	GROUP_OPTION(struct flamegraph_arguments,
 		     "divide the root by a label of the samples, such as comm or container; none: do "
@@ -73,6 +80,8 @@ static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, si
 		.sample_type = arguments->view.sample_type,
 		.group = arguments->view.group,
 		.absolute = arguments->view.absolute,
+		.inverted = arguments->inverted,
+		.upward = arguments->upward,
 	};
 	const char *path = arguments->view.file;
 	struct profile *profile, *base;

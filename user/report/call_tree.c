@@ -287,6 +287,12 @@ static uint32_t descend_to_truncated(struct builder *builder, uint32_t label_set
 	return node;
 }
 
+/* Whether whole stacks begin at the leaf. */
+static bool is_inverted(const struct calltree_options *options)
+{
+	return options->upwards && !options->from;
+}
+
 /* Returns the node that the stacks with a label set are below, or CALLTREE_NONE. */
 static uint32_t find_group(struct builder *builder, uint32_t label_set,
 			   const struct calltree_options *options)
@@ -297,7 +303,7 @@ static uint32_t find_group(struct builder *builder, uint32_t label_set,
 		return *known - 1;
 	if (options->group)
 		node = descend_to_group(builder, label_set, options->group);
-	if (options->marks_truncated && node != CALLTREE_NONE)
+	if (options->marks_truncated && !is_inverted(options) && node != CALLTREE_NONE)
 		node = descend_to_truncated(builder, label_set, node);
 	if (node != CALLTREE_NONE)
 		*known = node + 1;
@@ -325,8 +331,9 @@ static int collect_path(struct builder *builder, uint32_t stack)
 }
 
 /*
- * Returns the last node of a stack that begins at the function `from`, below the node `node`;
- * `node` if the stack does not have the function; or CALLTREE_NONE.
+ * Returns the last node of a stack that begins at the function `from`, or `upwards` without such a
+ * function at the leaf, below the node `node`; `node` if the stack does not have the function; or
+ * CALLTREE_NONE.
  */
 static uint32_t descend_from(struct builder *builder, uint32_t stack, uint32_t node, bool upwards)
 {
@@ -335,7 +342,9 @@ static uint32_t descend_from(struct builder *builder, uint32_t stack, uint32_t n
 	if (collect_path(builder, stack))
 		return CALLTREE_NONE;
 	if (upwards) {
-		for (at = builder->path_count; at && builder->path[at - 1].name != builder->from;)
+		at = builder->path_count;
+		while (builder->from != HASH_NONE && at &&
+		       builder->path[at - 1].name != builder->from)
 			at--;
 		while (at-- > 0 && node != CALLTREE_NONE)
 			node = call_tree_descend(builder, node, builder->path[at]);
@@ -373,14 +382,19 @@ static int call_tree_add_sample(struct builder *builder, const struct profile_sa
 	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
 	if (!known->leaf || known->group != group_node) {
-		leaf = options->from
+		leaf = options->from || options->upwards
 			       ? descend_from(builder, sample->stack, group_node, options->upwards)
 			       : descend_stack(builder, sample->stack, group_node);
 		if (leaf == CALLTREE_NONE)
 			return -ENOMEM;
 		*known = (struct known_leaf){group_node, leaf + 1};
 	}
-	add_value(builder, known->leaf - 1, value);
+	leaf = known->leaf - 1;
+	if (options->marks_truncated && is_inverted(options))
+		leaf = descend_to_truncated(builder, sample->label_set, leaf);
+	if (leaf == CALLTREE_NONE)
+		return -ENOMEM;
+	add_value(builder, leaf, value);
 	return 0;
 }
 

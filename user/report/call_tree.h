@@ -55,7 +55,7 @@ struct calltree_options {
 	/*
 	 * Stacks begin at the outermost frame of this function or, `upwards`, at the innermost one,
 	 * from which they go on to its callers. Samples without it are the root's. NULL: whole
-	 * stacks.
+	 * stacks, `upwards` from the leaf to the root, whose truncated stacks end at the cause.
 	 */
 	const char *from;
 	bool upwards;

@@ -54,11 +54,12 @@ struct flamegraph_place {
 
 struct picture {
 	const struct profile *profile;
-	const struct calltree *tree;
+	const struct calltree *whole; /* of the data: from the root to the leaves */
+	const struct calltree *tree; /* of the picture: `whole`, or inverted */
 	const struct flamegraph_options *options;
 	const struct profile_value_type *type;
 	struct flamegraph_place *places; /* of the nodes of the tree */
-	uint32_t *frames; /* of the nodes of the tree: see print_data() */
+	uint32_t *frames; /* of the nodes of `whole`: see print_data() */
 	FILE *out;
 	size_t drawn; /* number of drawn frames */
 	size_t rows;
@@ -277,6 +278,15 @@ static void print_json_string(FILE *out, const char *text)
 	fputc('"', out);
 }
 
+/* The top of a frame. */
+static size_t frame_top(const struct picture *picture, uint32_t node)
+{
+	const uint32_t depth = picture->places[node].depth;
+
+	return HEAD_HEIGHT +
+	       ROW_HEIGHT * (picture->options->upward ? picture->rows - 1 - depth : depth);
+}
+
 /* A frame as a part of the path of its color. */
 static void print_frame(const struct picture *picture, uint32_t node)
 {
@@ -284,9 +294,9 @@ static void print_frame(const struct picture *picture, uint32_t node)
 	double width = to_pixels(picture, flamegraph_node_weight(picture, node));
 	double gap = width / 5 < FRAME_GAP ? width / 5 : FRAME_GAP;
 
-	fprintf(picture->out, "M%.1f %uh%.1fv%dh-%.1fz",
-		PADDING + to_pixels(picture, place->offset),
-		HEAD_HEIGHT + place->depth * ROW_HEIGHT, width - gap, FRAME_HEIGHT, width - gap);
+	fprintf(picture->out, "M%.1f %zuh%.1fv%dh-%.1fz",
+		PADDING + to_pixels(picture, place->offset), frame_top(picture, node), width - gap,
+		FRAME_HEIGHT, width - gap);
 }
 
 static void start_path(const struct picture *picture, uint32_t color)
@@ -332,7 +342,7 @@ static int print_label(const struct picture *picture, uint32_t node)
 	if (*name) {
 		fprintf(picture->out, "<text x=\"%.1f\" y=\"%.1f\">",
 			PADDING + TEXT_PADDING + to_pixels(picture, place->offset),
-			HEAD_HEIGHT + (double)place->depth * ROW_HEIGHT + TEXT_BASE);
+			(double)frame_top(picture, node) + TEXT_BASE);
 		print_xml(picture->out, name);
 		fputs("</text>\n", picture->out);
 	}
@@ -453,14 +463,14 @@ static void print_number(FILE *out, uint64_t value)
  */
 static void flamegraph_print_nodes(const struct picture *picture)
 {
-	const struct calltree_node *nodes = picture->tree->nodes, *at;
-	uint32_t node = 0, next, up;
+	const struct calltree_node *nodes = picture->whole->nodes, *at;
+	uint32_t node = 0, next, up, above;
 
 	for (; node != CALLTREE_NONE; node = next) {
 		at = &nodes[node];
 		print_number(picture->out, (uint64_t)picture->frames[node] << 2 | at->inlined << 1 |
 						   (at->self || at->base_self));
-		next = calltree_next(picture->tree, node, false);
+		next = calltree_next(picture->whole, node, false);
 		if (at->self || at->base_self) {
 			print_number(picture->out, (uint64_t)at->self);
 			if (picture->options->base)
@@ -468,7 +478,9 @@ static void flamegraph_print_nodes(const struct picture *picture)
 		}
 		if (next == CALLTREE_NONE)
 			break;
-		up = picture->places[node].depth + 1 - picture->places[next].depth;
+		up = 0;
+		for (above = node; above != nodes[next].parent; above = nodes[above].parent)
+			up++;
 		print_number(picture->out, up);
 	}
 }
@@ -479,7 +491,7 @@ static void flamegraph_print_nodes(const struct picture *picture)
  */
 static int number_frames(struct picture *picture, uint32_t **first, uint32_t *count)
 {
-	const struct calltree *tree = picture->tree;
+	const struct calltree *tree = picture->whole;
 	uint32_t(*numbers)[FRAME_KIND_COUNT] = calloc(tree->name_count, sizeof(*numbers));
 	uint32_t node, *number;
 
@@ -590,7 +602,7 @@ static int print_path_number(const struct picture *picture, struct string_table 
  */
 static int print_sources(const struct picture *picture, const uint32_t *first, uint32_t count)
 {
-	const struct calltree *tree = picture->tree;
+	const struct calltree *tree = picture->whole;
 	const struct profile *profile = picture->profile;
 	struct string_table names = {0}, files = {0};
 	struct function_source *sources;
@@ -627,7 +639,7 @@ static int print_sources(const struct picture *picture, const uint32_t *first, u
 /* "kinds" has a digit for each frame, "names" a string. */
 static void print_frame_table(const struct picture *picture, const uint32_t *first, uint32_t count)
 {
-	const struct calltree *tree = picture->tree;
+	const struct calltree *tree = picture->whole;
 	FILE *out = picture->out;
 
 	fputs(",\n\"kinds\":\"", out);
@@ -663,7 +675,9 @@ static void print_properties(const struct picture *picture)
 		fputs(i ? "," : "", out);
 		print_json_string(out, profile_text(profile, profile->comments.items[i]));
 	}
-	fputs("]", out);
+	fprintf(out, "],\n\"inverted\":%s,\"upward\":%s",
+		picture->options->inverted ? "true" : "false",
+		picture->options->upward ? "true" : "false");
 }
 
 /* All frames, for the script. JSON is not run, whatever the names in a profile are. */
@@ -749,7 +763,7 @@ int flamegraph_write(const struct profile *profile, const struct flamegraph_opti
 		.absolute = options->absolute,
 	};
 	struct picture picture = {.profile = profile, .options = options, .out = out};
-	struct calltree *tree;
+	struct calltree *tree, *inverted = NULL;
 	int err;
 
 	err = calltree_find_types(profile, options->sample_type, &tree_options, error);
@@ -758,11 +772,17 @@ int flamegraph_write(const struct profile *profile, const struct flamegraph_opti
 	err = calltree_new(profile, &tree_options, &tree, error);
 	if (err)
 		return err;
-	picture.tree = tree;
+	tree_options.upwards = options->inverted;
+	if (options->inverted)
+		err = calltree_new(profile, &tree_options, &inverted, error);
+	picture.whole = tree;
+	picture.tree = inverted ? inverted : tree;
 	picture.type = &profile->types.items[tree_options.sample_type];
-	err = draw_picture(&picture, error);
+	if (!err)
+		err = draw_picture(&picture, error);
 	if (!err && frames)
 		*frames = tree->node_count;
+	calltree_free(inverted);
 	calltree_free(tree);
 	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A profile as a flame graph with the root on top, in one SVG file. The file has the call tree as
+ * A profile as a flame graph in one SVG file. The file has the call tree as
  * data for its script (flamegraph.js), and a picture of the widest frames for viewers that run no
  * scripts.
  */
@@ -21,6 +21,8 @@ struct flamegraph_options {
 	const char *group; /* label whose values are the second row; NULL: none */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	bool absolute; /* do not scale the profile to the total of the base */
+	bool inverted; /* leaves are the first row, their callers follow: the file says to begin so */
+	bool upward; /* the root is at the bottom, as in flamegraph.pl, not on top */
 };
 
 /*

@@ -405,6 +405,29 @@
 		}
 	}
 
+	// Stacks from the leaves to the root, below their groups. Behind the outermost known function of a truncated
+	// stack is the cause.
+	function invert(tree) {
+		const builder = new Builder(tree.frame[0]);
+		const groups = new Uint32Array(tree.count); // by node: the group that its stacks are below
+		for (let i = 1; i < tree.count; i++) {
+			const kind = kinds[tree.frame[i]], above = groups[tree.parent[i]];
+			groups[i] = kind === GROUP ? builder.child(above, tree.frame[i], 0) : above;
+			if (!tree.samples[i] && !tree.base[i])
+				continue;
+			let node = groups[i], cause = 0;
+			for (let at = i; at > 0 && kinds[tree.frame[at]] !== GROUP; at = tree.parent[at]) {
+				if (kinds[tree.frame[at]] === TRUNCATED)
+					cause = at;
+				else
+					node = builder.child(node, tree.frame[at], tree.inlined[at]);
+			}
+			builder.add(cause ? builder.child(node, tree.frame[cause], 0) : node, tree.samples[i], tree.base[i]);
+		}
+		builder.add(0, tree.samples[0], tree.base[0]);
+		return builder.finish();
+	}
+
 	// All callers and all callees of a function. A stack counts once, from the first call on.
 	function sandwich(tree, id) {
 		const callers = new Builder(id), callees = new Builder(id);
@@ -460,6 +483,8 @@
 		f: "", // highlighted function
 		p: "", // function of the sandwich
 		c: "", // "1": recursion is collapsed
+		i: data.inverted ? "1" : "", // "1": stacks begin at their leaves
+		u: data.upward ? "1" : "", // "1": the root is at the bottom
 		t: "", // "1": with the table of functions
 		s: "", // order of the table
 	};
@@ -475,7 +500,7 @@
 	function fragment() {
 		const parameters = new URLSearchParams();
 		for (const key in state)
-			if (state[key])
+			if (state[key] !== initial[key])
 				parameters.set(key, state[key]);
 		return "#" + parameters;
 	}
@@ -508,7 +533,7 @@
 	function readFragment() {
 		const parameters = new URLSearchParams(location.hash.slice(1));
 		for (const key in state)
-			state[key] = parameters.get(key) || "";
+			state[key] = parameters.has(key) ? parameters.get(key) : initial[key];
 		show();
 		publish();
 	}
@@ -519,16 +544,17 @@
 		const has = (...keys) => keys.some((key) => before[key] !== state[key]);
 		if (has("c"))
 			tree = state.c ? collapseRecursion(everything) : everything;
-		if (has("c", "p")) {
+		if (has("c", "p", "i")) {
 			const id = nameIds.get(state.p);
 			const [callers, callees] = id === undefined || !state.p ? [] : sandwich(tree, id);
 			panels = callees && callees.weight[0] ?
-				[{ tree: callers, up: true }, { tree: callees }] : [{ tree }];
+				[{ tree: callers, up: true }, { tree: callees }] :
+				[state.i ? { tree: invert(tree), inverted: true } : { tree }];
 			cursor = null;
 		}
-		if (has("c", "p", "q", "f"))
+		if (has("c", "p", "i", "q", "f"))
 			search();
-		if (has("c", "p", "z"))
+		if (has("c", "p", "i", "z"))
 			readZoom();
 		if (has("c"))
 			functions = listFunctions(tree);
@@ -541,6 +567,8 @@
 			scrollTo(rowOf(panels[1], 0) - Math.floor(graph.clientHeight / ROW / 2) + 4);
 		else if (has("c", "z") && zoomed && !isInSight(rowOf(zoomed.panel, zoomed.node)))
 			scrollTo(rowOf(zoomed.panel, zoomed.node) - 3);
+		else if (has("u", "i", "p") && !zoomed)
+			scrollTo(state.u ? rows.length : 0);
 	}
 
 	function isInSight(row) {
@@ -673,6 +701,9 @@
 	const reset = button("Show all", "All frames (Esc)", () => go({ z: "", p: "" }));
 	const collapse = button("Collapse recursion", "Draw repeated calls once (r)",
 		() => go({ c: state.c ? "" : "1", z: "" }));
+	const inversion = button("Inverted", "Begin with the functions that run, and go on to their callers (i)",
+		() => go({ i: state.i ? "" : "1", z: "", p: "" }));
+	const direction = button("Upward", "The root at the bottom (u)", () => go({ u: state.u ? "" : "1" }));
 	const tableSwitch = button("Table", "Functions with their values (t)",
 		() => go({ t: state.t ? "" : "1" }));
 	const helpSwitch = button("Help", "Keys, and comments of the profile (?)", toggleHelp);
@@ -703,12 +734,14 @@
 			"increase, green a decrease; the part of the width that has changed gives the shade." :
 			"The width of a frame is the value of a function and its callees, called from the " +
 			"functions above it. Frames are sorted by width."),
+		create("p", {}, "Inverted: the first row has the functions that run, by their own time; below each are " +
+			"its callers. Upward: the root is at the bottom."),
 		create("p", {}, "Click: zoom. Enter in the search: next match. An italic name with a dashed " +
 			"line is an inlined function. Frames too narrow to draw are gray: a click zooms to them. " +
 			"The address of this page has the view: a link shows it again."),
 		create("p", {}, "Keys: / or Ctrl-F search, arrows select, Enter zoom, Esc back to all, s callers " +
-			"and callees, h highlight, c copy name, Shift-C copy stack, r collapse recursion, t table, " +
-			"n and N next and previous match, ? this help."),
+			"and callees, h highlight, c copy name, Shift-C copy stack, r collapse recursion, i inverted, " +
+			"u upward, t table, n and N next and previous match, ? this help."),
 		create("pre", {}, data.comments.join("\n")));
 	const notice = create("div", { class: "notice", role: "status" });
 	const page = create("html", { lang: "en" },
@@ -723,7 +756,8 @@
 					create("p", {}, data.summary),
 					legend()),
 				create("div", { class: "tools" }, input, next, result,
-					create("span", { class: "views" }, back, reset, collapse, tableSwitch, helpSwitch)),
+					create("span", { class: "views" }, back, reset, collapse, inversion, direction,
+						tableSwitch, helpSwitch)),
 				help),
 			bar,
 			create("main", {}, graph, table),
@@ -756,6 +790,8 @@
 		back.disabled = fragment() === "#";
 		reset.disabled = !state.z && !state.p;
 		collapse.setAttribute("aria-pressed", Boolean(state.c));
+		inversion.setAttribute("aria-pressed", Boolean(state.i));
+		direction.setAttribute("aria-pressed", Boolean(state.u));
 		tableSwitch.setAttribute("aria-pressed", Boolean(state.t));
 		page.classList.toggle("with-table", Boolean(state.t));
 		surface.classList.toggle("searching", !searchError && Boolean(state.q || state.f));
@@ -774,7 +810,7 @@
 				`${formatPercent(t.total[node], all)}, ` +
 				`${formatChange(change)}${place}`;
 		}
-		const own = panel.up ? "" : `, self ${formatValue(t.samples[node])}` +
+		const own = panel.up || panel.inverted ? "" : `, self ${formatValue(t.samples[node])}` +
 			(t.samples[node] ? `, ${formatPercent(t.samples[node], all)}` : "");
 		return `${formatValue(t.total[node])}, ${formatPercent(t.total[node], all)}${own}${place}`;
 	}
@@ -833,7 +869,7 @@
 		const stack = [];
 		for (let i = node; i >= 0; i = panel.tree.parent[i])
 			stack.push(nameAt(panel, i));
-		copy((panel.up ? stack : stack.reverse()).join("\n"), "the stack");
+		copy((panel.up || panel.inverted ? stack : stack.reverse()).join("\n"), "the stack");
 	}
 
 	async function copy(text, what) {
@@ -863,7 +899,13 @@
 	let width = 0;
 	let rows = []; // nodes to draw, by row; ~node: it and the siblings behind it, as one
 
+	// The row of a frame. Upward, the rows are counted from the bottom.
 	function rowOf(panel, node) {
+		const row = rowFromRoot(panel, node);
+		return state.u ? rows.length - 1 - row : row;
+	}
+
+	function rowFromRoot(panel, node) {
 		const middle = panels.length > 1 ? panels[0].tree.rows - 1 : 0;
 		return middle + (panel.up ? -1 : 1) * panel.tree.depth[node];
 	}
@@ -892,7 +934,7 @@
 	}
 
 	function addToRow(panel, i, bundle) {
-		const row = rowOf(panel, i);
+		const row = rowFromRoot(panel, i);
 		(rows[row] || (rows[row] = [])).push({ panel, node: bundle ? ~i : i });
 	}
 
@@ -933,6 +975,10 @@
 		if (!(width > 0))
 			return;
 		panels.forEach(collect);
+		if (state.u) {
+			rows.length = Math.max(rows.length, Math.floor((graph.clientHeight - 8) / ROW));
+			rows.reverse();
+		}
 		const height = rows.length * ROW + 8;
 		paper.style.height = height + "px";
 		surface.setAttribute("width", width);
@@ -1173,13 +1219,14 @@
 
 	function moveCursor(key) {
 		const { panel, node } = selectedFrame(), t = panel.tree, up = t.parent[node];
-		const inward = panel.up ? "ArrowUp" : "ArrowDown", outward = panel.up ? "ArrowDown" : "ArrowUp";
+		const isUpward = Boolean(panel.up) !== Boolean(state.u);
+		const inward = isUpward ? "ArrowUp" : "ArrowDown", outward = isUpward ? "ArrowDown" : "ArrowUp";
 		let to = node, other = panel;
 		if (key === inward && t.end[node] > node + 1)
 			to = node + 1;
 		else if (key === outward && up >= 0)
 			to = up;
-		else if (key === "ArrowUp" && panels.length > 1 && !node && panels[0].tree.count > 1)
+		else if (key === (state.u ? "ArrowDown" : "ArrowUp") && panels.length > 1 && !node && panels[0].tree.count > 1)
 			[other, to] = [panels[0], 1];
 		else if (key === "ArrowRight" && up >= 0 && t.end[node] < t.end[up])
 			to = t.end[node];
@@ -1195,7 +1242,7 @@
 	const keys = {
 		"/": () => focusSearch(),
 		s: pivot, h: highlight, c: copyName, C: copyStack,
-		r: () => collapse.click(), t: () => tableSwitch.click(), "?": toggleHelp,
+		r: () => collapse.click(), i: () => inversion.click(), u: () => direction.click(), t: () => tableSwitch.click(), "?": toggleHelp,
 		n: () => nextMatch(1), N: () => nextMatch(-1),
 		Escape: () => escape(),
 	};

@@ -325,6 +325,65 @@ static void truncated_stacks_are_hatched(void **state)
 	free(svg);
 }
 
+/* Returns the SVG, to be freed. */
+static char *draw_with(const struct profile *profile, const struct flamegraph_options *options)
+{
+	struct error error = {""};
+	char *svg;
+	size_t size;
+	FILE *out = open_memstream(&svg, &size);
+
+	assert_int_equal(flamegraph_write(profile, options, out, NULL, &error), 0);
+	fclose(out);
+	return svg;
+}
+
+/* main calls f, which has 60 of 100 ns in complete stacks and 30 ns in a truncated one. */
+static struct profile *inversion_profile(void)
+{
+	struct profile *built = empty_profile();
+	uint32_t label = example_label(built, "truncated", "exec");
+	uint32_t main = example_location(built, 0, 1, NULL, "main");
+	uint32_t f = example_location(built, 0, 2, NULL, "f");
+
+	example_add(built, (uint32_t[]){f, main}, 2, 1, 60, NULL, 0);
+	example_add(built, &main, 1, 1, 10, NULL, 0);
+	example_add(built, &f, 1, 1, 30, &label, 1);
+	return built;
+}
+
+/* Of 1180 px, f has 90 % in the first row, with main and the cause below. The data is not inverted.
+ */
+static void inverted_picture_begins_with_leaves(void **state)
+{
+	struct profile *profile = inversion_profile();
+	char *svg = draw_with(profile, &(struct flamegraph_options){.title = "", .inverted = true});
+
+	(void)state;
+	assert_contains(svg, "<text x=\"14.0\" y=\"76.5\">all</text>\n<text x=\"14.0\" "
+			     "y=\"94.5\">f</text>\n<text x=\"14.0\" y=\"112.5\">main</text>\n"
+			     "<text x=\"722.0\" y=\"112.5\">[truncated: exec]</text>\n"
+			     "<text x=\"1076.0\" y=\"94.5\">main</text>\n");
+	assert_nodes(svg, false, "0 all\n 2 main 10\n  2 f 60\n 5 [truncated: exec]\n  2 f 30\n");
+	assert_contains(svg, ",\n\"inverted\":true,\"upward\":false,\n");
+	free(svg);
+	profile_free(profile);
+}
+
+static void upward_picture_has_the_root_at_the_bottom(void **state)
+{
+	struct profile *profile = inversion_profile();
+	char *svg = draw_with(profile, &(struct flamegraph_options){.title = "", .upward = true});
+
+	(void)state;
+	assert_contains(svg, "<path class=\"root\" d=\"M10.0 100h1179.4v17h-1179.4z\"/>");
+	assert_contains(svg, "<text x=\"14.0\" y=\"112.5\">all</text>\n<text x=\"14.0\" "
+			     "y=\"94.5\">main</text>\n<text x=\"14.0\" y=\"76.5\">f</text>\n");
+	assert_contains(svg, ",\n\"inverted\":false,\"upward\":true,\n");
+	free(svg);
+	profile_free(profile);
+}
+
 static void names_are_escaped(void **state)
 {
 	static const char *const names[] = {
@@ -584,6 +643,8 @@ int main(void)
 		SCRATCH_TEST(difference_has_both_profiles),
 		SCRATCH_TEST(functions_have_their_sources),
 		SCRATCH_TEST(truncated_stacks_are_hatched),
+		SCRATCH_TEST(inverted_picture_begins_with_leaves),
+		SCRATCH_TEST(upward_picture_has_the_root_at_the_bottom),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),
