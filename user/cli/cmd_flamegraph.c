@@ -20,7 +20,7 @@
 struct flamegraph_arguments {
 	struct view_options view;
 	const char *output, *title;
-	bool inverted, upward;
+	bool inverted, upward, draws_profiler;
 };
 
 /* clang-format off */
@@ -35,6 +35,9 @@ static const struct cli_option options[] = {
 	 OPTION_FLAG(struct flamegraph_arguments, inverted)},
 	{0, "upward", NULL, "draw the root at the bottom, as flamegraph.pl does (default: on top)",
 	 OPTION_FLAG(struct flamegraph_arguments, upward)},
+	{0, "profiler-frames", NULL,
+	 "draw the frames of the profiler's own processes, which are one box otherwise",
+	 OPTION_FLAG(struct flamegraph_arguments, draws_profiler)},
 	SAMPLE_TYPE_OPTION(struct flamegraph_arguments, view.sample_type),
 	GROUP_OPTION(struct flamegraph_arguments,
 		     "divide the root by a label of the samples, such as comm or container; none: do "
@@ -82,6 +85,7 @@ static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, si
 		.absolute = arguments->view.absolute,
 		.inverted = arguments->inverted,
 		.upward = arguments->upward,
+		.draws_profiler = arguments->draws_profiler,
 	};
 	const char *path = arguments->view.file;
 	struct profile *profile, *base;

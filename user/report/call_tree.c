@@ -43,6 +43,7 @@ struct builder {
 	 */
 	struct known_leaf *leaves; /* by stack */
 	uint32_t *groups; /* nodes of label sets, plus 1; 0: not known */
+	uint32_t profiler; /* node of the profiler's own samples; CALLTREE_NONE: none yet */
 	uint32_t from; /* name of the function where stacks begin; HASH_NONE: none */
 	struct frame *path; /* frames of a stack, from its root */
 	size_t path_count, path_capacity;
@@ -287,6 +288,33 @@ static uint32_t descend_to_truncated(struct builder *builder, uint32_t label_set
 	return node;
 }
 
+#define PROFILER_COMM "stackbeat"
+#define PROFILER_NODE "[profiler: " PROFILER_COMM "]"
+
+/* Whether samples with a label set are of the profiler's own processes. */
+static bool is_of_profiler(const struct profile *profile, uint32_t label_set)
+{
+	const uint32_t *labels = profile_set_labels(profile, label_set);
+
+	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
+
+		if (label_of_key(profile_text(profile, label->key)) == LABEL_COMM)
+			return !strcmp(profile_text(profile, label->text), PROFILER_COMM);
+	}
+	return false;
+}
+
+static uint32_t descend_to_profiler(struct builder *builder)
+{
+	struct frame frame = {call_tree_intern(builder, PROFILER_NODE), FRAME_GROUP, false};
+
+	if (frame.name == HASH_NONE)
+		return CALLTREE_NONE;
+	builder->profiler = call_tree_descend(builder, 0, frame);
+	return builder->profiler;
+}
+
 /* Whether whole stacks begin at the leaf. */
 static bool is_inverted(const struct calltree_options *options)
 {
@@ -301,6 +329,11 @@ static uint32_t find_group(struct builder *builder, uint32_t label_set,
 
 	if (*known)
 		return *known - 1;
+	if (options->folds_profiler && is_of_profiler(builder->profile, label_set)) {
+		node = descend_to_profiler(builder);
+		*known = node == CALLTREE_NONE ? 0 : node + 1;
+		return node;
+	}
 	if (options->group)
 		node = descend_to_group(builder, label_set, options->group);
 	if (options->marks_truncated && !is_inverted(options) && node != CALLTREE_NONE)
@@ -381,6 +414,10 @@ static int call_tree_add_sample(struct builder *builder, const struct profile_sa
 
 	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
+	if (group_node == builder->profiler) {
+		add_value(builder, group_node, value);
+		return 0;
+	}
 	if (!known->leaf || known->group != group_node) {
 		leaf = options->from || options->upwards
 			       ? descend_from(builder, sample->stack, group_node, options->upwards)
@@ -556,6 +593,7 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 {
 	struct builder builder = {
 		.profile = profile,
+		.profiler = CALLTREE_NONE,
 		.scale = 1,
 		.nodes_left = options->node_max ? options->node_max : CALLTREE_NODES_MAX,
 		.name_bytes_left =
@@ -627,6 +665,15 @@ bool calltree_has_label(const struct profile *profile, const char *key)
 {
 	for (size_t i = 1; i < profile->labels.count; i++) {
 		if (!strcmp(profile_text(profile, profile->labels.items[i].key), key))
+			return true;
+	}
+	return false;
+}
+
+bool calltree_has_other_processes(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		if (!is_of_profiler(profile, profile->samples.items[i].label_set))
 			return true;
 	}
 	return false;

@@ -59,6 +59,8 @@ struct calltree_options {
 	 */
 	const char *from;
 	bool upwards;
+	bool folds_profiler; /* samples of the profiler's own processes are one node below the root
+			      */
 	bool only_positive; /* ignore samples with values below 0, as in differences of profiles */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	size_t base_type; /* index of the value of the base */
@@ -96,6 +98,9 @@ void calltree_free(struct calltree *tree);
 
 /* Whether a sample of the profile has the label `key`. */
 bool calltree_has_label(const struct profile *profile, const char *key);
+
+/* Whether a sample of the profile is of another process than the profiler's, or may be. */
+bool calltree_has_other_processes(const struct profile *profile);
 
 /* The sum, the difference, and the absolute value; all saturate. */
 int64_t add_saturated(int64_t a, int64_t b);

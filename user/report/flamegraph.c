@@ -759,6 +759,8 @@ int flamegraph_write(const struct profile *profile, const struct flamegraph_opti
 		.group = options->group,
 		.marks_truncated = true,
 		.only_positive = true,
+		/* In a recording of the profiler alone, its frames are what is asked for. */
+		.folds_profiler = !options->draws_profiler && calltree_has_other_processes(profile),
 		.base = options->base,
 		.absolute = options->absolute,
 	};

@@ -21,7 +21,10 @@ struct flamegraph_options {
 	const char *group; /* label whose values are the second row; NULL: none */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	bool absolute; /* do not scale the profile to the total of the base */
-	bool inverted; /* leaves are the first row, their callers follow: the file says to begin so */
+	bool inverted; /* leaves are the first row, their callers follow: the file says to begin so
+			*/
+	bool draws_profiler; /* the frames of the profiler's own processes, which are one otherwise
+			      */
 	bool upward; /* the root is at the bottom, as in flamegraph.pl, not on top */
 };
 

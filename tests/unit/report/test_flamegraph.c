@@ -384,6 +384,40 @@ static void upward_picture_has_the_root_at_the_bottom(void **state)
 	profile_free(profile);
 }
 
+static void frames_of_the_profiler_are_one_box(void **state)
+{
+	struct profile *built = empty_profile();
+	uint32_t own = example_label(built, "comm", "stackbeat");
+	uint32_t other = example_label(built, "comm", "stackbeat2");
+	uint32_t number = example_number(built, "comm", 1, "");
+	uint32_t main = example_location(built, 0, 1, NULL, "main");
+	uint32_t f = example_location(built, 0, 2, NULL, "f");
+	struct flamegraph_options options = {.title = "", .group = "comm", .inverted = true};
+	char *svg;
+
+	(void)state;
+	example_add(built, (uint32_t[]){f, main}, 2, 1, 60, &own, 1);
+	example_add(built, &main, 1, 1, 20, &own, 1);
+	svg = draw_with(built, &options);
+	assert_nodes(svg, false, "0 all\n 1 stackbeat\n  2 main 20\n   2 f 60\n");
+	free(svg);
+	example_add(built, &main, 1, 1, 10, &other, 1);
+	example_add(built, &f, 1, 1, 5, &number, 1);
+	svg = draw_with(built, &options);
+	assert_nodes(svg, false,
+		     "0 all\n 1 [profiler: stackbeat] 80\n 1 stackbeat2\n  2 main 10\n 1 comm 1\n"
+		     "  2 f 5\n");
+	assert_contains(svg, ">[profiler: stackbeat]</text>");
+	free(svg);
+	options.draws_profiler = true;
+	svg = draw_with(built, &options);
+	assert_nodes(svg, false,
+		     "0 all\n 1 stackbeat\n  2 main 20\n   2 f 60\n 1 stackbeat2\n  2 main 10\n"
+		     " 1 comm 1\n  2 f 5\n");
+	free(svg);
+	profile_free(built);
+}
+
 static void names_are_escaped(void **state)
 {
 	static const char *const names[] = {
@@ -645,6 +679,7 @@ int main(void)
 		SCRATCH_TEST(truncated_stacks_are_hatched),
 		SCRATCH_TEST(inverted_picture_begins_with_leaves),
 		SCRATCH_TEST(upward_picture_has_the_root_at_the_bottom),
+		SCRATCH_TEST(frames_of_the_profiler_are_one_box),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),
