@@ -40,7 +40,7 @@ static const struct cli_option options[] = {
 	 OPTION_FLAG(struct flamegraph_arguments, draws_profiler)},
 	SAMPLE_TYPE_OPTION(struct flamegraph_arguments, view.sample_type),
 	GROUP_OPTION(struct flamegraph_arguments,
-		     "divide the root by a label of the samples, such as comm or container; none: do "
+		     "divide the root by a label of the samples, such as comm or container, or by service; none: do "
 		     "not divide (default: comm if FILE and BASE have it)"),
 	DIFF_OPTIONS(struct flamegraph_arguments),
 	FILTER_OPTIONS(struct flamegraph_arguments),

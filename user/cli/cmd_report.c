@@ -267,7 +267,7 @@ static int print_text(const struct report_arguments *arguments, const struct pro
 
 static int check_group(const char *group, const struct viewed *viewed, struct error *error)
 {
-	if (!group || calltree_has_label(viewed->profile, group) ||
+	if (!group || !strcmp(group, GROUP_SERVICE) || calltree_has_label(viewed->profile, group) ||
 	    (viewed->base && calltree_has_label(viewed->base, group)))
 		return 0;
 	return view_label_error("--group", group, false, viewed->profile, error);

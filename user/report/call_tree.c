@@ -11,6 +11,7 @@
 #include "lib/array.h"
 #include "lib/hash.h"
 #include "pprof/labels.h"
+#include "pprof/service.h"
 #include "report/frame_name.h"
 
 struct frame {
@@ -43,6 +44,8 @@ struct builder {
 	 */
 	struct known_leaf *leaves; /* by stack */
 	uint32_t *groups; /* nodes of label sets, plus 1; 0: not known */
+	bool has_services; /* the groups are services, which are not known by the label sets alone
+			    */
 	uint32_t profiler; /* node of the profiler's own samples; CALLTREE_NONE: none yet */
 	uint32_t from; /* name of the function where stacks begin; HASH_NONE: none */
 	struct frame *path; /* frames of a stack, from its root */
@@ -241,6 +244,14 @@ static char *label_text(const struct profile *profile, uint32_t label_set, const
 	return asprintf(&text, "(no %s)", key) < 0 ? NULL : text;
 }
 
+static uint32_t descend_to_service(struct builder *builder, size_t sample)
+{
+	struct frame frame = {call_tree_intern(builder, service_of(builder->profile, sample)),
+			      FRAME_GROUP, false};
+
+	return frame.name == HASH_NONE ? CALLTREE_NONE : call_tree_descend(builder, 0, frame);
+}
+
 static uint32_t descend_to_group(struct builder *builder, uint32_t label_set, const char *group)
 {
 	char *text = label_text(builder->profile, label_set, group);
@@ -321,10 +332,11 @@ static bool is_inverted(const struct calltree_options *options)
 	return options->upwards && !options->from;
 }
 
-/* Returns the node that the stacks with a label set are below, or CALLTREE_NONE. */
-static uint32_t find_group(struct builder *builder, uint32_t label_set,
+/* Returns the node that the stack of a sample is below, or CALLTREE_NONE. */
+static uint32_t find_group(struct builder *builder, const struct profile_sample *sample,
 			   const struct calltree_options *options)
 {
+	const uint32_t label_set = sample->label_set;
 	uint32_t *known = &builder->groups[label_set], node = 0;
 
 	if (*known)
@@ -334,11 +346,14 @@ static uint32_t find_group(struct builder *builder, uint32_t label_set,
 		*known = node == CALLTREE_NONE ? 0 : node + 1;
 		return node;
 	}
-	if (options->group)
+	if (builder->has_services)
+		node = descend_to_service(builder,
+					  (size_t)(sample - builder->profile->samples.items));
+	else if (options->group)
 		node = descend_to_group(builder, label_set, options->group);
 	if (options->marks_truncated && !is_inverted(options) && node != CALLTREE_NONE)
 		node = descend_to_truncated(builder, label_set, node);
-	if (node != CALLTREE_NONE)
+	if (node != CALLTREE_NONE && !builder->has_services)
 		*known = node + 1;
 	return node;
 }
@@ -410,7 +425,7 @@ static int call_tree_add_sample(struct builder *builder, const struct profile_sa
 				int64_t value, const struct calltree_options *options)
 {
 	struct known_leaf *known = &builder->leaves[sample->stack];
-	uint32_t group_node = find_group(builder, sample->label_set, options), leaf;
+	uint32_t group_node = find_group(builder, sample, options), leaf;
 
 	if (group_node == CALLTREE_NONE)
 		return -ENOMEM;
@@ -459,6 +474,8 @@ static int call_tree_add_samples(struct builder *builder, const struct calltree_
 {
 	const struct profile *profile = builder->profile;
 
+	builder->has_services = options->group && !strcmp(options->group, GROUP_SERVICE) &&
+				!calltree_has_label(profile, GROUP_SERVICE);
 	free(builder->leaves);
 	free(builder->groups);
 	builder->leaves = calloc(profile->stacks.count, sizeof(*builder->leaves));

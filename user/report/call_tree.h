@@ -25,6 +25,8 @@ enum frame_kind {
 
 #define CALLTREE_NONE UINT32_MAX
 
+#define GROUP_SERVICE "service"
+
 struct calltree_node {
 	uint32_t name; /* index in names[] */
 	uint32_t parent; /* indices in nodes[], or CALLTREE_NONE */
@@ -50,7 +52,11 @@ struct calltree {
 
 struct calltree_options {
 	size_t sample_type; /* index of the value to sum up */
-	const char *group; /* label whose values are the nodes below the root; NULL: none */
+	/*
+	 * Label whose values are the nodes below the root, or GROUP_SERVICE: the services of
+	 * pprof/service.h, if no sample has such a label. NULL: none.
+	 */
+	const char *group;
 	bool marks_truncated; /* truncated stacks are below a node with the cause */
 	/*
 	 * Stacks begin at the outermost frame of this function or, `upwards`, at the innermost one,

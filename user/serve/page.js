@@ -17,7 +17,9 @@
 	const REPEAT_PAUSE = 150; // ms
 	const KEY_STEPS = 120; // of an arrow key, for the whole chart
 	const LEFT = 34, BOTTOM = 18, TOP = 6; // px beside the bars
-	const GROUPS = ["comm", "thread", "pid", "container", "cgroup", "truncated"];
+	const LEGEND_FOLDED = 6; // services of the legend on a narrow screen, as in page.css
+	const LIVE_PAUSE = 15000; // ms
+	const GROUPS = ["service", "comm", "thread", "pid", "container", "cgroup", "truncated"];
 	const FILTERS = ["pid", "container", "cgroup"];
 	const TIME_MAX = 253402300799; // of the year 9999
 	const TICKS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
@@ -35,7 +37,8 @@
 		s: "", // service; all
 		t: "", // service that it is compared with
 		f: "", // filter, "pid=4711"
-		g: "", // label that is the second row of the flame graph
+		g: "", // label that is the second row of the flame graph, or "none"; services unless there is one
+		l: "", // "1": follows the time
 		v: "", // state of the flame graph: its fragment
 	};
 	const state = { ...initial };
@@ -132,6 +135,8 @@
 		const before = fragment(), view = new URLSearchParams(state.v);
 		view.delete("z");
 		Object.assign(state, { v: String(view) }, changes);
+		if (state.u)
+			state.l = "";
 		if (fragment() !== before)
 			history[repeats ? "replaceState" : "pushState"](null, "", fragment());
 		clearTimeout(repeated);
@@ -158,6 +163,8 @@
 	}
 
 	const selected = () => parseRange(state.a) || range;
+	const defaultGroup = () => state.s || state.t ? "none" : "service";
+	const group = () => state.g || defaultGroup();
 	const comparesTimes = () => Boolean(parseRange(state.b));
 
 	// The part of a query that all requests share.
@@ -179,8 +186,8 @@
 		parameters.set("format", format);
 		if (format !== "flamegraph")
 			return "/api/profile?" + parameters;
-		if (state.g)
-			parameters.set("group", state.g);
+		if (group() !== "none")
+			parameters.set("group", group());
 		if (base) {
 			parameters.set("base_from", base[0]);
 			parameters.set("base_until", base[1]);
@@ -227,9 +234,9 @@
 	}
 
 	let controller = null; // of the last requests
-	async function show() {
+	async function show(again) {
 		const next = chartRange();
-		const isNew = !range || !data || next[0] !== range[0] || next[1] !== range[1];
+		const isNew = again || !range || !data || next[0] !== range[0] || next[1] !== range[1];
 		range = next;
 		if (controller)
 			controller.abort();
@@ -243,6 +250,11 @@
 				// Another one may have begun meanwhile.
 				if (signal.aborted)
 					return;
+				// The same time, with a window that has been stored meanwhile.
+				if (again && data && data.sum !== loaded.sum) {
+					shownGraph = "";
+					showGraph();
+				}
 				data = loaded;
 				hovered = -1;
 				tip.hidden = true;
@@ -327,9 +339,11 @@
 		setOptions(element("span"), [...SPANS.map(([seconds, text]) => [String(seconds), text]),
 			...(known ? [] : [["", `${formatSeconds(spanLength())} until ${day(range[1])} ${clockTime(range[1])}`]])],
 			known ? length : "");
-		setOptions(element("group"), [["", "nothing"], ...GROUPS.map((key) => [key, key])], state.g);
+		setOptions(element("group"), [["none", "nothing"], ...GROUPS.map((key) => [key, key])], group());
 		element("filter").value = state.f;
 		element("zoom-in").disabled = !parseRange(state.a);
+		element("live").setAttribute("aria-pressed", Boolean(state.l));
+		showLive();
 		for (const [id, format] of [["download", "pprof"], ["folded", "folded"], ["speedscope", "speedscope"]]) {
 			element(id).href = profileUrl(format);
 			element(id).download = "stackbeat." + { pprof: "pb.gz", folded: "folded", speedscope: "speedscope.json" }[format];
@@ -358,6 +372,26 @@
 			base ? `compared with ${formatRange(base)}` : state.t && `compared with ${state.t}`, stored[1],
 			data && data.unreadable && `${data.unreadable} profiles could not be read`,
 		].filter(Boolean).join(" · "));
+	}
+
+	// ---- Live: the chart follows the time, and the flame graph, unless a time is selected ----
+
+	let liveTimer = 0;
+	function showLive() {
+		if (Boolean(liveTimer) === Boolean(state.l))
+			return;
+		clearInterval(liveTimer);
+		liveTimer = state.l ? setInterval(refresh, LIVE_PAUSE) : 0;
+	}
+
+	// Not while somebody selects a time, or does not look.
+	function refresh() {
+		if (state.l && !document.hidden && !drag && !baseIsNext)
+			show(true);
+	}
+
+	function toggleLive() {
+		go(state.l ? { l: "" } : { l: "1", u: "", a: "", b: "" });
 	}
 
 	// ---- The chart ----
@@ -469,11 +503,17 @@
 
 	function showLegend() {
 		const all = bands();
+		const folded = element("all-services");
+		folded.hidden = data.services.length <= LEGEND_FOLDED;
+		folded.textContent = element("legend").classList.contains("open") ? "Fewer services" :
+			`All ${data.services.length} services`;
 		element("legend").replaceChildren(...data.services.map((service, i) => {
 			const name = service.service, color = (all[i] && all[i].name !== null && all[i].color) || "other";
 			const button = create("button", {
 				type: "button", "aria-pressed": name !== undefined && name === state.s,
-				title: name === undefined ? "" : name,
+				title: `${name === undefined ? `${service.others} other services` : name}: ` +
+					`${formatSeconds(service.cpu_ns / 1e9)} of CPU time, ${percent(service.cpu_ns, data.sum)}, ` +
+					`${formatCpus(service.cpu_ns / 1e9 / (data.until - data.from))} on average`,
 			}, create("i", { class: color }),
 			create("span", { class: "name" }, name === undefined ? `${service.others} other services` : name),
 			create("span", { class: "share" }, percent(service.cpu_ns, data.sum)));
@@ -497,11 +537,13 @@
 	function showTip(event) {
 		const start = data.from + hovered * data.length;
 		const rows = bands().filter((band) => band.steps[hovered] > 0).sort((a, b) => b.steps[hovered] - a.steps[hovered]);
+		const sum = rows.reduce((sum, band) => sum + band.steps[hovered], 0);
+		const row = (name, value, attributes) => create("tr", attributes, create("td", {}, name),
+			create("td", {}, formatCpus(value / data.length / 1e9)), create("td", {}, percent(value, sum)));
 		tip.hidden = false;
 		tip.replaceChildren(create("b", {}, formatRange([start, start + data.length])), create("table", {},
-			...rows.map((band) => create("tr", {},
-				create("td", {}, band.name === null ? "others" : band.name),
-				create("td", {}, formatCpus(band.steps[hovered] / data.length / 1e9))))));
+			...rows.map((band) => row(band.name === null ? "others" : band.name, band.steps[hovered])),
+			row("all", sum, { class: "sum" })));
 		const x = event.clientX - chart.getBoundingClientRect().left;
 		tip.style.left = (x > chart.clientWidth / 2 ? Math.max(x - tip.offsetWidth - 14, 0) : x + 14) + "px";
 	}
@@ -607,7 +649,9 @@
 			go({ d: event.target.value, u: "", a: "", b: "" });
 	});
 	element("service").addEventListener("change", (event) => go({ s: event.target.value }));
-	element("group").addEventListener("change", (event) => go({ g: event.target.value }));
+	element("group").addEventListener("change", (event) => go({
+		g: event.target.value === defaultGroup() ? "" : event.target.value,
+	}));
 	element("filter").addEventListener("change", (event) => {
 		const filter = event.target.value.trim();
 		go(filter.startsWith("service=") ? { s: filter.slice(8), f: "" } : { f: filter });
@@ -628,9 +672,19 @@
 	element("zoom-out").addEventListener("click", zoomOut);
 	element("now").addEventListener("click", goToNow);
 	element("help-switch").addEventListener("click", toggleHelp);
+	element("live").addEventListener("click", toggleLive);
+	element("fold").addEventListener("click", () => {
+		const open = document.querySelector("header").classList.toggle("open");
+		element("fold").setAttribute("aria-expanded", String(open));
+	});
+	element("all-services").addEventListener("click", () => {
+		element("legend").classList.toggle("open");
+		showLegend();
+	});
+	document.addEventListener("visibilitychange", refresh);
 
 	const keys = {
-		PageUp: (repeats) => move(-1, repeats), PageDown: (repeats) => move(1, repeats), "+": zoomIn, "-": zoomOut, r: goToNow,
+		PageUp: (repeats) => move(-1, repeats), PageDown: (repeats) => move(1, repeats), "+": zoomIn, "-": zoomOut, r: goToNow, l: toggleLive,
 		Escape: clear, "?": toggleHelp,
 	};
 	window.addEventListener("keydown", (event) => {

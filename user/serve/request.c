@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "lib/error.h"
+#include "report/call_tree.h"
 
 #define US_PER_S INT64_C(1000000)
 #define RANGE_DEFAULT_S 3600
@@ -330,7 +331,9 @@ int request_check(struct request *request, enum request_purpose purpose, struct 
 		return error_set(error, EINVAL, "group: with format=flamegraph only");
 	/* A label that samples are grouped by is to be kept. */
 	group = request->group ? label_choice(request->group) : LABEL_COUNT;
-	if (group < LABEL_COUNT)
+	if (request->group && !strcmp(request->group, GROUP_SERVICE))
+		request->selection.labels |= LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER);
+	else if (group < LABEL_COUNT)
 		request->selection.labels |= LABEL_SET(group);
 	return check_base(request, error);
 }

@@ -418,6 +418,37 @@ static void frames_of_the_profiler_are_one_box(void **state)
 	profile_free(built);
 }
 
+/* Services are containers, or else processes; the kernel's threads are one. A label has priority.
+ */
+static void services_need_no_label(void **state)
+{
+	const struct flamegraph_options options = {.title = "", .group = "service"};
+	struct profile *built = empty_profile();
+	uint32_t labels[] = {example_label(built, "comm", "worker"),
+			     example_label(built, "container", "web")};
+	uint32_t main = example_location(built, 0, 1, NULL, "main");
+	uint32_t fork = example_location(built, 0, 2, NULL, "ret_from_fork"), own;
+	char *svg;
+
+	(void)state;
+	example_add(built, &main, 1, 1, 50, labels, 2);
+	example_add(built, &main, 1, 1, 30, labels, 1);
+	example_add(built, &fork, 1, 1, 20, labels, 1);
+	svg = draw_with(built, &options);
+	assert_nodes(svg, false,
+		     "0 all\n 1 web\n  2 main 50\n 1 worker\n  2 main 30\n 1 kernel\n"
+		     "  2 ret_from_fork 20\n");
+	free(svg);
+	own = example_label(built, "service", "own");
+	example_add(built, &main, 1, 1, 900, &own, 1);
+	svg = draw_with(built, &options);
+	assert_nodes(svg, false,
+		     "0 all\n 1 own\n  2 main 900\n 1 (no service)\n  2 main 80\n"
+		     "  2 ret_from_fork 20\n");
+	free(svg);
+	profile_free(built);
+}
+
 static void names_are_escaped(void **state)
 {
 	static const char *const names[] = {
@@ -680,6 +711,7 @@ int main(void)
 		SCRATCH_TEST(inverted_picture_begins_with_leaves),
 		SCRATCH_TEST(upward_picture_has_the_root_at_the_bottom),
 		SCRATCH_TEST(frames_of_the_profiler_are_one_box),
+		SCRATCH_TEST(services_need_no_label),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),

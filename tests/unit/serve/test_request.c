@@ -294,6 +294,15 @@ static void grouping_keeps_its_label(void **state)
 	/* A label of programs. */
 	assert_int_equal(request.selection.labels,
 			 LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_GO_LABELS));
+	/* A service is a container or the name of a process. */
+	assert_int_equal(check(&request, &error,
+			       (const char *const[][2]){{"format", "flamegraph"},
+							{"group", "service"},
+							{"labels", "pid"},
+							{NULL}}),
+			 0);
+	assert_int_equal(request.selection.labels,
+			 LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
 	assert_int_equal(
 		check(&request, &error, (const char *const[][2]){{"group", "comm"}, {NULL}}),
 		-EINVAL);
