@@ -190,7 +190,10 @@ INSTALL_COMMAND := $(DESTDIR)$(PREFIX)/bin/stackbeat
 COMMANDS := $(shell sed -n 's/^\t{"\([a-z]*\)", cmd_.*/\1/p' user/cli/main.c)
 MAN_PAGES := stackbeat.1 $(COMMANDS:%=stackbeat-%.1)
 INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man/man1
-INSTALL_COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/stackbeat
+# Below PREFIX. Debian's zsh looks for completions of packages in share/zsh/vendor-completions.
+ZSH_COMPLETIONS := share/zsh/site-functions
+INSTALL_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/stackbeat \
+	$(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS)/_stackbeat $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/stackbeat.fish
 INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
 INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
 MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
@@ -212,11 +215,19 @@ $(B)/man/stackbeat.1: $(B)/stackbeat man/stackbeat.1 man/generate
 	$(Q)rm -rf $(@D)
 	$(Q)man/generate $< $(@D)
 
+COMPLETIONS := $(B)/completions/stackbeat $(B)/completions/_stackbeat $(B)/completions/stackbeat.fish
+$(COMPLETIONS) &: $(B)/stackbeat $(wildcard completions/*)
+	$(call say,COMPLETION,$(B)/completions)
+	$(Q)completions/generate $< $(B)/completions
+
+.PHONY: completions
+completions: $(COMPLETIONS) ## Write the completions of bash, zsh and fish (build/completions/)
+
 .PHONY: man
 man: $(B)/man/stackbeat.1 ## Write the man pages, one for each subcommand (build/man/)
 
 .PHONY: install
-install: $(B)/stackbeat $(B)/man/stackbeat.1 ## Install below PREFIX (/usr/local), including the module if it is built
+install: $(B)/stackbeat $(B)/man/stackbeat.1 $(COMPLETIONS) ## Install below PREFIX (/usr/local), including the module if it is built
 ifneq ($(MODULE_INSTALL),)
 	@test -e $(MODULE) || { echo "$(MODULE) does not exist: 'make module' builds it" >&2; exit 1; }
 endif
@@ -224,8 +235,10 @@ endif
 	$(Q)install -D -m 755 $(B)/stackbeat $(INSTALL_COMMAND)
 	$(call say,INSTALL,$(INSTALL_HEADER))
 	$(Q)install -D -m 644 include/stackbeat.h $(INSTALL_HEADER)
-	$(call say,INSTALL,$(INSTALL_COMPLETION))
-	$(Q)install -D -m 644 completions/stackbeat $(INSTALL_COMPLETION)
+	$(Q)for target in $(INSTALL_COMPLETIONS); do \
+		echo "  INSTALL	$$target"; \
+		install -D -m 644 $(B)/completions/$${target##*/} $$target || exit; \
+	done
 	$(call say,INSTALL,$(INSTALL_MAN)/stackbeat*.1.gz)
 	$(Q)install -d $(INSTALL_MAN)
 	$(Q)for page in $(MAN_PAGES); do \
@@ -242,7 +255,7 @@ endif
 
 .PHONY: uninstall
 uninstall: ## Remove the files of install; takes the same variables
-	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(MAN_PAGES:%=$(INSTALL_MAN)/%.gz)
+	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETIONS) $(MAN_PAGES:%=$(INSTALL_MAN)/%.gz)
 	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
 
 DIST := $(B)/dist/stackbeat-$(VERSION).tar.gz
@@ -390,7 +403,7 @@ print-%:
 
 .PHONY: clean
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
-	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/workloads $(B)/abi-* $(B)/demo \
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/completions $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
 		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers \
 		$(B)/dist $(B)/deb $(B)/packages

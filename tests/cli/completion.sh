@@ -1,12 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The completion for bash, with and without the bash-completion package.
+# The completion for bash, with and without the bash-completion package. tests/cli/completion_shells.sh has the other shells.
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/options.bash"
-. "$top/completions/stackbeat"
+
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+"$top/completions/generate" "$stackbeat" "$made"
+# shellcheck source=../../completions/stackbeat
+. "$made/stackbeat"
 
 # complete_words WORD...: sets COMPREPLY for the last word, and `compopt_args` to the arguments of compopt.
 complete_words() {

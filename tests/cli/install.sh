@@ -29,7 +29,9 @@ expect() {
 files='755 opt/it/bin/stackbeat
 644 opt/it/include/stackbeat.h
 644 opt/it/share/bash-completion/completions/stackbeat
-644 opt/it/share/man/man1/stackbeat.1.gz'
+644 opt/it/share/fish/vendor_completions.d/stackbeat.fish
+644 opt/it/share/man/man1/stackbeat.1.gz
+644 opt/it/share/zsh/site-functions/_stackbeat'
 for command in $(subcommands | sort); do
 	files+=$'\n'"644 opt/it/share/man/man1/stackbeat-$command.1.gz"
 done
@@ -41,6 +43,8 @@ install_puts_files_where_they_belong() {
 	expect "$files"
 	gzip -dc "$root/opt/it/share/man/man1/stackbeat-record.1.gz" | grep -q '^stackbeat\\-record' ||
 		fail "the man page is another one"
+	grep -q 'flamegraph.*--inverted' "$root/opt/it/share/bash-completion/completions/stackbeat" ||
+		fail "the completion has no options"
 	echo '#include <stackbeat.h>' | ${CC:-gcc} -fsyntax-only -I"$root/opt/it/include" -x c - ||
 		fail "the header does not compile"
 }
