@@ -63,6 +63,15 @@ a_command_has_stacks_by_unwind_tables() {
 	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"
 }
 
+samples_have_times_threads_and_cpus() {
+	record --timestamps "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	"$stackbeat" report -v "$scratch/profile" | grep -qE '^timestamps: of ([1-9][0-9]*) of \1 samples$' ||
+		fail "not all samples have times: $("$stackbeat" report -v "$scratch/profile")"
+	"$stackbeat" report --group tid "$scratch/profile" | grep -q '^tid [1-9]' || fail "no thread IDs"
+	"$stackbeat" report --group cpu "$scratch/profile" | grep -q '^cpu [0-9]' || fail "no CPUs"
+}
+
 a_running_process_has_stacks() {
 	local pid
 	"$scratch/spin" &
@@ -92,7 +101,7 @@ a_user_records_own_processes() {
 		(($(</proc/sys/kernel/perf_event_paranoid) < 2)) || fail "no word of kernel mode: $(<"$scratch/messages")"
 }
 
-tests=(a_command_has_stacks_by_unwind_tables a_running_process_has_stacks)
+tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks)
 all=(the_whole_system_has_the_program a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (check, check_equal, comment, defer, long_exact_test, long_test, pprof, Recording, run,
+from harness import (check, check_equal, comment, defer, long_exact_test, long_test, pprof, record, Recording, run,
                      start, temporary_directory, test, wait_until, workload)
 
 MEMORY_MOST = 64 << 20
@@ -112,6 +112,22 @@ def rotated_files_have_each_sample_once():
 @long_test
 def rotated_files_with_names_have_each_sample_once():
     check_rotated_files(2)
+
+
+@test
+def samples_are_kept_apart_by_their_times():
+    profile, _, _ = record("-F", 997, "--timestamps", command=workload(workloads.WORKERS[0], 10000000, 2))
+    check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
+    count = len(profile.samples)
+    check(f"timestamps: of {count} of {count} samples" in profile.comments, f"comments: {profile.comments}")
+    for sample in profile.samples:
+        check_equal(sample.values["samples"], 1, "samples with a time")
+        check(profile.time_nanos <= sample.labels["timestamp"] <= profile.time_nanos + profile.duration_nanos,
+              f"{sample.labels} of {profile.time_nanos} and {profile.duration_nanos} ns")
+        check({"pid", "tid", "cpu"} <= set(sample.labels), f"labels: {sample.labels}")
+    # A CPU has one sample at a time.
+    check_equal(len({(sample.labels["cpu"], sample.labels["timestamp"]) for sample in profile.samples}), count, "times")
+    check(len({sample.labels["tid"] for sample in profile.samples}) >= 3, "number of threads is below 3")
 
 
 @test

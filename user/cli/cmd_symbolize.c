@@ -301,7 +301,7 @@ static int cmd_symbolize_file(struct symbolize *symbolize, struct error *error)
 		reader_sandbox_stop(&symbolize->sandbox);
 		return err;
 	}
-	profile = pprof_read(symbolize->input, error);
+	profile = pprof_read_moments(symbolize->input, error);
 	err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 	if (!err)
 		err = cmd_symbolize_read_kernel(symbolize, error);

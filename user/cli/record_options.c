@@ -260,6 +260,10 @@ static const struct cli_option record_options[] = {
 	 OPTION_LABELS(struct record_options, labels)},
 	{0, "label", "KEY=VALUE", "add this label to every sample; repeatable",
 	 OPTION_CALL(record_parse_label), OPTION_TARGET(struct labels, struct record_options, labels)},
+	{0, "timestamps", NULL,
+	 "keep samples apart, each with its time, thread and CPU, so that 'stackbeat export' shows them "
+	 "in order of time; files are larger",
+	 OPTION_FLAG(struct record_options, timestamps)},
 	{0, "blocks", NULL,
 	 "add a label with one of up to 32 blocks of time to every sample, from which 'stackbeat report "
 	 "--diff' finds what is noise; files are larger",
@@ -404,6 +408,9 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		return -EINVAL;
 	if (options->blocks)
 		options->labels.chosen |= LABEL_SET(LABEL_BLOCK);
+	if (options->timestamps)
+		options->labels.chosen |= LABEL_SET(LABEL_MOMENT) | LABEL_SET(LABEL_PID) |
+					  LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU);
 	options->session.goroutines = labels_of_goroutines(&options->labels);
 	if (options->no_symbolize && options->hides_go_runtime)
 		return error_set(error, EINVAL,

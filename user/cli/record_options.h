@@ -20,6 +20,7 @@ struct record_options {
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
+	bool timestamps; /* samples are kept apart */
 	bool blocks; /* samples have the label of their block of time */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	struct sandbox_options sandbox;

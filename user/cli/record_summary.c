@@ -95,6 +95,18 @@ static void print_merged(const struct window *window, FILE *out)
 			merged.stacks, merged.labels, merged.callers);
 }
 
+/* Samples for whose times there was no memory. */
+static void print_timestamps(const struct window *window, FILE *out)
+{
+	const size_t moments = window->profile->moments.count;
+
+	if (moments && moments < window->samples)
+		fprintf(out,
+			"; the last %" PRIu64 " samples have no timestamps: --memory and --rotate "
+			"make room for more",
+			window->samples - moments);
+}
+
 /* What was written: samples, their rate, and the file. */
 static void print_written(const struct window *window, const struct recording *recording,
 			  const char *path, uint64_t size, FILE *out)
@@ -155,6 +167,7 @@ static int print_details(const struct window *window, const struct recording *re
 			recording->counts[STACKBEAT_S_THROTTLED]);
 	print_incomplete(recording, counts, details);
 	print_merged(window, details);
+	print_timestamps(window, details);
 	print_unwinding(window, recording, details);
 	if (fclose(details)) {
 		free(text);

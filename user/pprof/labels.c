@@ -54,6 +54,8 @@ enum label label_of_key(const char *key)
 		return LABEL_MERGED;
 	if (!strcmp(key, LABEL_BLOCK_KEY))
 		return LABEL_BLOCK;
+	if (!strcmp(key, PROFILE_MOMENT_KEY))
+		return LABEL_MOMENT;
 	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
 }
 

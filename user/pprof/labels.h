@@ -30,6 +30,7 @@ enum label {
 	LABEL_MERGED = LABEL_COUNT, /* what was lost for lack of memory; can't be chosen */
 	LABEL_OTHER, /* not a label of stackbeat */
 	LABEL_BLOCK, /* see blocks.h; not among those that --labels chooses */
+	LABEL_MOMENT, /* when a sample was taken; likewise. No label set has it: see profile.h */
 };
 
 #define LABEL_TRUNCATED_KEY "truncated"

@@ -77,6 +77,7 @@ struct pprof_reader {
 	size_t string_count, string_capacity;
 	struct id_map mappings, functions, locations;
 	uint64_t samples; /* so far */
+	bool keeps_moments;
 	struct profile_line *lines; /* of one location */
 	size_t line_capacity;
 	uint32_t *items; /* locations, then labels of one sample */
@@ -339,25 +340,45 @@ static int pprof_add_location(struct pprof_reader *reader,
 	return pprof_add_id(reader, &reader->locations, location->id, entry);
 }
 
-static int get_label(const struct pprof_reader *reader, const Perftools__Profiles__Label *label,
-		     uint32_t *number)
+/* Whether a label is the time of a sample. */
+static bool is_moment_label(const struct profile *profile, const struct profile_label *label)
 {
-	struct profile_label added = {.number = label->num};
+	return !label->text && !strcmp(profile_text(profile, label->key), PROFILE_MOMENT_KEY) &&
+	       !strcmp(profile_text(profile, label->unit), PROFILE_MOMENT_UNIT);
+}
 
-	if (!get_string(reader, label->key, &added.key) ||
-	    !get_string(reader, label->str, &added.text) ||
-	    !get_string(reader, label->num_unit, &added.unit))
-		return report_invalid(reader, "a label of sample %" PRIu64 " names no string",
-				      reader->samples);
-	*number = profile_label(reader->profile, &added);
+/* Sets reader->items to the labels of a sample, but its first time, of which *has_time says so. */
+static int get_labels(struct pprof_reader *reader, const Perftools__Profiles__Sample *sample,
+		      size_t *count, int64_t *time, bool *has_time)
+{
+	for (size_t i = 0; i < sample->n_label; i++) {
+		const Perftools__Profiles__Label *label = sample->label[i];
+		struct profile_label added = {.number = label->num};
+
+		if (!get_string(reader, label->key, &added.key) ||
+		    !get_string(reader, label->str, &added.text) ||
+		    !get_string(reader, label->num_unit, &added.unit))
+			return report_invalid(reader,
+					      "a label of sample %" PRIu64 " names no string",
+					      reader->samples);
+		if (!*has_time && is_moment_label(reader->profile, &added)) {
+			*time = added.number;
+			*has_time = true;
+		} else {
+			reader->items[(*count)++] = profile_label(reader->profile, &added);
+		}
+	}
 	return 0;
 }
 
 static int pprof_add_sample(struct pprof_reader *reader, const Perftools__Profiles__Sample *sample)
 {
 	struct profile *profile = reader->profile;
-	uint32_t stack, label_set;
-	int err = 0;
+	uint32_t stack, number;
+	bool has_time = false;
+	int64_t time = 0;
+	size_t count = 0;
+	int err;
 
 	reader->samples++;
 	if (sample->n_value != profile->types.count)
@@ -377,12 +398,13 @@ static int pprof_add_sample(struct pprof_reader *reader, const Perftools__Profil
 					      reader->samples);
 	}
 	stack = profile_stack(profile, reader->items, sample->n_location_id);
-	for (size_t i = 0; i < sample->n_label && !err; i++)
-		err = get_label(reader, sample->label[i], &reader->items[i]);
+	err = get_labels(reader, sample, &count, &time, &has_time);
 	if (err)
 		return err;
-	label_set = profile_label_set(profile, reader->items, sample->n_label);
-	profile_add(profile, stack, label_set, sample->value);
+	number = profile_add(profile, stack, profile_label_set(profile, reader->items, count),
+			     sample->value);
+	if (has_time && reader->keeps_moments)
+		profile_add_moment(profile, number, time, sample->value);
 	return 0;
 }
 
@@ -658,11 +680,13 @@ static int report_foreign(struct pprof_reader *reader, int err)
 	return err;
 }
 
-struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
+static struct profile *pprof_reader_decode(const void *data, size_t size, const char *name,
+					   bool keeps_moments, struct error *error)
 {
 	struct pprof_reader reader = {
 		.name = name,
 		.error = error,
+		.keeps_moments = keeps_moments,
 		.mappings.what = "mapping",
 		.functions.what = "function",
 		.locations.what = "location",
@@ -694,6 +718,11 @@ struct profile *pprof_decode(const void *data, size_t size, const char *name, st
 	return NULL;
 }
 
+struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
+{
+	return pprof_reader_decode(data, size, name, false, error);
+}
+
 /* Reads `fd` to its end into *bytes, which the caller frees, also after an error. */
 static int pprof_read_all(int fd, const char *path, unsigned char **bytes, size_t *size,
 			  struct error *error)
@@ -717,7 +746,7 @@ static int pprof_read_all(int fd, const char *path, unsigned char **bytes, size_
 	return 0;
 }
 
-struct profile *pprof_read(const char *path, struct error *error)
+static struct profile *pprof_reader_read(const char *path, bool keeps_moments, struct error *error)
 {
 	bool standard_input = !strcmp(path, "-");
 	struct profile *profile = NULL;
@@ -731,9 +760,19 @@ struct profile *pprof_read(const char *path, struct error *error)
 		return NULL;
 	}
 	if (!pprof_read_all(fd, path, &bytes, &size, error))
-		profile = pprof_decode(bytes, size, path, error);
+		profile = pprof_reader_decode(bytes, size, path, keeps_moments, error);
 	free(bytes);
 	if (!standard_input)
 		close(fd);
 	return profile;
+}
+
+struct profile *pprof_read(const char *path, struct error *error)
+{
+	return pprof_reader_read(path, false, error);
+}
+
+struct profile *pprof_read_moments(const char *path, struct error *error)
+{
+	return pprof_reader_read(path, true, error);
 }

@@ -16,9 +16,12 @@ struct profile;
  * Reads and verifies the profile at `path` ("-": the standard input). Equal entries of the file
  * become one, but for mappings: they differ in their `place` at least. Memory is a small multiple
  * of the profile, and needs no unpacked copy of the file. Returns a profile, which the caller frees
- * with profile_free(), or NULL with a message in `error`.
+ * with profile_free(), or NULL with a message in `error`. Samples that were kept apart by their
+ * time are added up: pprof_read_moments() also keeps their times, for what writes the profile again
+ * or shows it in order of time.
  */
 struct profile *pprof_read(const char *path, struct error *error);
+struct profile *pprof_read_moments(const char *path, struct error *error);
 
 /* Like pprof_read(), from memory. `name` is the name of the profile in messages. */
 struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error);

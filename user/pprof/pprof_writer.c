@@ -57,10 +57,11 @@ struct encoder {
 	struct gzip_writer *gzip;
 	struct detail *details; /* of the mappings */
 	uint64_t *location_ids;
-	int64_t *values;
+	int64_t *values, *moment_values;
 	Perftools__Profiles__ValueType *types, **type_table;
 	Perftools__Profiles__Line *lines, **line_table;
-	Perftools__Profiles__Label *labels, **label_table;
+	Perftools__Profiles__Label *labels, **label_table; /* 0: of the moment; then of the set */
+	uint32_t *first_moments, *moments; /* see sort_moments() */
 };
 
 static void append_to_gzip(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
@@ -131,12 +132,75 @@ static size_t set_labels(struct encoder *encoder, uint32_t label_set)
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_label *label = &profile->labels.items[labels[i]];
 
-		encoder->labels[i].key = label->key;
-		encoder->labels[i].str = label->text;
-		encoder->labels[i].num = label->number;
-		encoder->labels[i].num_unit = label->unit;
+		encoder->labels[i + 1].key = label->key;
+		encoder->labels[i + 1].str = label->text;
+		encoder->labels[i + 1].num = label->number;
+		encoder->labels[i + 1].num_unit = label->unit;
 	}
 	return count;
+}
+
+/*
+ * Sorts the moments by their samples: sample i has encoder->moments from index first_moments[i] up
+ * to first_moments[i + 1]. Returns 0 or -ENOMEM.
+ */
+static int sort_moments(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	const size_t samples = profile->samples.count;
+	uint32_t *next;
+
+	if (!profile->moments.count)
+		return 0;
+	encoder->first_moments = calloc(samples + 2, sizeof(uint32_t));
+	encoder->moments = calloc(profile->moments.count, sizeof(uint32_t));
+	if (!encoder->first_moments || !encoder->moments)
+		return -ENOMEM;
+	/* Where the moments of a sample begin is where those that were put there have ended. */
+	next = encoder->first_moments + 1;
+	for (size_t i = 0; i < profile->moments.count; i++)
+		next[profile->moments.items[i].sample + 1]++;
+	for (size_t i = 1; i <= samples; i++)
+		next[i] += next[i - 1];
+	for (uint32_t i = 0; i < profile->moments.count; i++)
+		encoder->moments[next[profile->moments.items[i].sample]++] = i;
+	return 0;
+}
+
+/*
+ * Writes a sample for each moment of a sample. Subtracts them from encoder->values, and returns
+ * whether anything is left. The label with the time comes first, behind the values: so what differs
+ * between these samples is in one place, and the rest is a repetition for gzip.
+ */
+static bool write_moments(struct encoder *encoder, Perftools__Profiles__Profile *part,
+			  Perftools__Profiles__Sample *sample, size_t number)
+{
+	const struct profile *profile = encoder->profile;
+	const uint32_t first = encoder->first_moments[number];
+	const uint32_t end = encoder->first_moments[number + 1];
+	bool is_left = first == end;
+
+	if (is_left)
+		return true;
+	sample->value = encoder->moment_values;
+	sample->label = encoder->label_table;
+	sample->n_label++;
+	for (uint32_t i = first; i < end; i++) {
+		const uint32_t moment = encoder->moments[i];
+
+		for (size_t j = 0; j < profile->types.count; j++) {
+			encoder->moment_values[j] = profile_moment_values(profile, moment)[j];
+			/* Wraps around on the way, perhaps, but not in the end. */
+			encoder->values[j] = (int64_t)((uint64_t)encoder->values[j] -
+						       (uint64_t)encoder->moment_values[j]);
+		}
+		encoder->labels[0].num = profile->moments.items[moment].time_ns;
+		encoder_write_part(encoder, part);
+	}
+	sample->n_label--;
+	for (size_t j = 0; j < profile->types.count; j++)
+		is_left |= encoder->values[j] != 0;
+	return is_left;
 }
 
 static void encoder_write_samples(struct encoder *encoder)
@@ -149,9 +213,9 @@ static void encoder_write_samples(struct encoder *encoder)
 	part.sample = samples;
 	part.n_sample = 1;
 	sample.location_id = encoder->location_ids;
-	sample.value = encoder->values;
 	sample.n_value = profile->types.count;
-	sample.label = encoder->label_table;
+	encoder->labels[0].key = profile->moment_key;
+	encoder->labels[0].num_unit = profile->moment_unit;
 	for (size_t number = 0; number < profile->samples.count; number++) {
 		const struct profile_sample *from = &profile->samples.items[number];
 
@@ -159,6 +223,10 @@ static void encoder_write_samples(struct encoder *encoder)
 			encoder->values[i] = profile_values(profile, number)[i];
 		sample.n_location_id = set_locations(encoder, from->stack);
 		sample.n_label = set_labels(encoder, from->label_set);
+		if (encoder->moments && !write_moments(encoder, &part, &sample, number))
+			continue;
+		sample.value = encoder->values;
+		sample.label = encoder->label_table + 1;
 		encoder_write_part(encoder, &part);
 	}
 }
@@ -272,7 +340,7 @@ static int encoder_allocate(struct encoder *encoder, struct atomic_file *file,
 			    enum gzip_effort effort, struct error *error)
 {
 	const struct profile *profile = encoder->profile;
-	size_t types = profile->types.count + 1, items = profile_longest_sequence(profile);
+	size_t types = profile->types.count + 1, items = profile_longest_sequence(profile) + 1;
 	size_t lines = 1;
 
 	for (size_t i = 0; i < profile->locations.count; i++)
@@ -281,6 +349,7 @@ static int encoder_allocate(struct encoder *encoder, struct atomic_file *file,
 	encoder->details = mapping_details(profile);
 	encoder->location_ids = calloc(items, sizeof(*encoder->location_ids));
 	encoder->values = calloc(types, sizeof(*encoder->values));
+	encoder->moment_values = calloc(types, sizeof(*encoder->moment_values));
 	encoder->types = calloc(types, sizeof(*encoder->types));
 	encoder->type_table = calloc(types, sizeof(*encoder->type_table));
 	encoder->lines = calloc(lines, sizeof(*encoder->lines));
@@ -288,11 +357,11 @@ static int encoder_allocate(struct encoder *encoder, struct atomic_file *file,
 	encoder->labels = calloc(items, sizeof(*encoder->labels));
 	encoder->label_table = calloc(items, sizeof(*encoder->label_table));
 	if (!encoder->gzip || !encoder->details || !encoder->location_ids || !encoder->values ||
-	    !encoder->types || !encoder->type_table || !encoder->lines || !encoder->line_table ||
-	    !encoder->labels || !encoder->label_table)
+	    !encoder->moment_values || !encoder->types || !encoder->type_table || !encoder->lines ||
+	    !encoder->line_table || !encoder->labels || !encoder->label_table)
 		return -ENOMEM;
 	init_messages(encoder, lines, items);
-	return 0;
+	return sort_moments(encoder);
 }
 
 static void encoder_free(struct encoder *encoder)
@@ -301,12 +370,15 @@ static void encoder_free(struct encoder *encoder)
 	free(encoder->details);
 	free(encoder->location_ids);
 	free(encoder->values);
+	free(encoder->moment_values);
 	free(encoder->types);
 	free(encoder->type_table);
 	free(encoder->lines);
 	free(encoder->line_table);
 	free(encoder->labels);
 	free(encoder->label_table);
+	free(encoder->first_moments);
+	free(encoder->moments);
 }
 
 static int encode_profile(const struct profile *profile, struct atomic_file *file,

@@ -167,6 +167,8 @@ static void profile_clear(struct profile *profile)
 	free(profile->label_sets.items);
 	free(profile->samples.items);
 	free(profile->values.items);
+	free(profile->moments.items);
+	free(profile->moment_values.items);
 	hash_clear(&profile->mapping_index);
 	hash_clear(&profile->function_index);
 	hash_clear(&profile->location_index);
@@ -591,7 +593,8 @@ static bool sample_equal(const void *context, uint32_t index, const void *key)
 	return sample->stack == wanted->stack && sample->label_set == wanted->label_set;
 }
 
-void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set, const int64_t *values)
+uint32_t profile_add(struct profile *profile, uint32_t stack, uint32_t label_set,
+		     const int64_t *values)
 {
 	const struct sample_key key = {stack, label_set};
 	const size_t types = profile->types.count;
@@ -599,22 +602,52 @@ void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set, co
 	uint32_t index = hash_find(&profile->sample_index, hash, sample_equal, profile, &key);
 
 	if (profile->error)
-		return;
+		return 0;
 	if (index != HASH_NONE && !sum_overflows(profile, index, values)) {
 		for (size_t i = 0; i < types; i++)
 			profile->values.items[index * types + i] += values[i];
-		return;
+		return index;
 	}
 	if (!RESERVE(profile, samples, 1) || !RESERVE(profile, values, types))
-		return;
+		return 0;
 	memcpy(&profile->values.items[profile->values.count], values, types * sizeof(*values));
 	/* Later sums go to the new entry, so that a search meets one entry of a key at most. */
 	if (index != HASH_NONE)
 		hash_remove(&profile->sample_index, hash, index);
 	profile->samples.items[profile->samples.count] = (struct profile_sample){stack, label_set};
-	index_entry(profile, &profile->sample_index, hash, &profile->samples.count);
+	index = index_entry(profile, &profile->sample_index, hash, &profile->samples.count);
 	if (!profile->error)
 		profile->values.count += types;
+	return index;
+}
+
+bool profile_reserve_moments(struct profile *profile, size_t count)
+{
+	if (!profile->moment_key) {
+		profile->moment_key = profile_string(profile, PROFILE_MOMENT_KEY);
+		profile->moment_unit = profile_string(profile, PROFILE_MOMENT_UNIT);
+	}
+	return RESERVE(profile, moments, count) &&
+	       RESERVE(profile, moment_values, count * profile->types.count);
+}
+
+void profile_add_moment(struct profile *profile, uint32_t sample, int64_t time_ns,
+			const int64_t *values)
+{
+	const size_t types = profile->types.count;
+
+	if (!profile_reserve_moments(profile, 1))
+		return;
+	profile->moments.items[profile->moments.count++] = (struct profile_moment){time_ns, sample};
+	memcpy(&profile->moment_values.items[profile->moment_values.count], values,
+	       types * sizeof(*values));
+	profile->moment_values.count += types;
+}
+
+void profile_move_moments(struct profile *profile, int64_t ns)
+{
+	for (size_t i = 0; i < profile->moments.count; i++)
+		profile->moments.items[i].time_ns += ns;
 }
 
 size_t profile_longest_sequence(const struct profile *profile)
@@ -630,6 +663,11 @@ size_t profile_longest_sequence(const struct profile *profile)
 
 #define TABLE_BYTES(table) ((table).capacity * sizeof(*(table).items))
 
+size_t profile_moment_bytes(const struct profile *profile)
+{
+	return TABLE_BYTES(profile->moments) + TABLE_BYTES(profile->moment_values);
+}
+
 size_t profile_bytes(const struct profile *profile)
 {
 	size_t slots = profile->strings.index.capacity + profile->mapping_index.capacity +
@@ -644,5 +682,6 @@ size_t profile_bytes(const struct profile *profile)
 	       TABLE_BYTES(profile->locations) + TABLE_BYTES(profile->stack_locations) +
 	       TABLE_BYTES(profile->stacks) + TABLE_BYTES(profile->labels) +
 	       TABLE_BYTES(profile->set_labels) + TABLE_BYTES(profile->label_sets) +
-	       TABLE_BYTES(profile->samples) + TABLE_BYTES(profile->values);
+	       TABLE_BYTES(profile->samples) + TABLE_BYTES(profile->values) +
+	       profile_moment_bytes(profile);
 }

@@ -92,6 +92,12 @@ struct profile_sample {
 	uint32_t stack, label_set;
 };
 
+/* When a part of a sample was taken: see profile_add_moment(). */
+struct profile_moment {
+	int64_t time_ns; /* since 1970 */
+	uint32_t sample;
+};
+
 /* A growing array for lib/array.h. `count` includes entry 0. */
 #define PROFILE_TABLE(type)                                                                        \
 	struct {                                                                                   \
@@ -126,6 +132,9 @@ struct profile {
 	PROFILE_TABLE(struct profile_sequence) label_sets;
 	PROFILE_TABLE(struct profile_sample) samples; /* no entry 0 */
 	PROFILE_TABLE(int64_t) values; /* types.count of each sample */
+	PROFILE_TABLE(struct profile_moment) moments; /* no entry 0 */
+	PROFILE_TABLE(int64_t) moment_values; /* types.count of each moment */
+	uint32_t moment_key, moment_unit; /* of the label of moments in files; 0: there are none */
 
 	/*
 	 * 0, or -ENOMEM since a function lacked memory: it and all later ones have added nothing.
@@ -204,11 +213,39 @@ void profile_set_label(struct profile *profile, uint32_t number, const struct pr
 uint32_t profile_label_set(struct profile *profile, const uint32_t *labels, size_t count);
 
 /*
- * Adds types.count values to the sample with this stack and these labels. A sample whose sum would
- * overflow gets a second entry.
+ * Adds types.count values to the sample with this stack and these labels, and returns its number. A
+ * sample whose sum would overflow gets a second entry.
  */
-void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set,
-		 const int64_t *values);
+uint32_t profile_add(struct profile *profile, uint32_t stack, uint32_t label_set,
+		     const int64_t *values);
+
+/*
+ * The key and the unit of the numeric label that keeps samples apart in files, in ns since 1970:
+ * pprof has no field for the time of a sample. Readers keep samples with different labels apart
+ * when they merge files, and add them up in their views.
+ */
+#define PROFILE_MOMENT_KEY "timestamp"
+#define PROFILE_MOMENT_UNIT "nanoseconds"
+
+/*
+ * Says when types.count values, a part of the sums of a sample, were taken. So samples with equal
+ * stacks stay one, and a moment takes 32 bytes. A file has a sample for each moment, and one for
+ * what is left of the sums.
+ */
+void profile_add_moment(struct profile *profile, uint32_t sample, int64_t time_ns,
+			const int64_t *values);
+
+/*
+ * Reserves room for `count` moments, which can be added without an error then. Returns whether
+ * there is room; otherwise `error` is set.
+ */
+bool profile_reserve_moments(struct profile *profile, size_t count);
+
+/* Adds `ns` to the times of all moments. */
+void profile_move_moments(struct profile *profile, int64_t ns);
+
+/* Returns the bytes of memory of the moments, a part of profile_bytes(). */
+size_t profile_moment_bytes(const struct profile *profile);
 
 /* Returns the number of items of the longest stack or label set; at least 1. */
 size_t profile_longest_sequence(const struct profile *profile);
@@ -249,6 +286,11 @@ static inline const uint32_t *profile_set_labels(const struct profile *profile, 
 static inline const int64_t *profile_values(const struct profile *profile, size_t sample)
 {
 	return profile->values.items + sample * profile->types.count;
+}
+
+static inline const int64_t *profile_moment_values(const struct profile *profile, size_t moment)
+{
+	return profile->moment_values.items + moment * profile->types.count;
 }
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_SAMPLE UINT32_MAX
+
 int profile_translation_init(struct profile_translation *translation, struct profile *into,
 			     const struct profile *from)
 {
@@ -15,6 +17,12 @@ int profile_translation_init(struct profile_translation *translation, struct pro
 	translation->functions = calloc(from->functions.count, sizeof(uint32_t));
 	translation->locations = calloc(from->locations.count, sizeof(uint32_t));
 	translation->labels = calloc(from->labels.count, sizeof(uint32_t));
+	if (from->moments.count) {
+		translation->samples = calloc(from->samples.count, sizeof(uint32_t));
+		if (!translation->samples)
+			return -ENOMEM;
+		memset(translation->samples, 0xff, from->samples.count * sizeof(uint32_t));
+	}
 	return translation->strings && translation->mappings && translation->functions &&
 			       translation->locations && translation->labels
 		       ? 0
@@ -28,6 +36,7 @@ void profile_translation_clear(struct profile_translation *translation)
 	free(translation->functions);
 	free(translation->locations);
 	free(translation->labels);
+	free(translation->samples);
 }
 
 uint32_t profile_translate_string(struct profile_translation *translation, uint32_t string)
@@ -118,6 +127,31 @@ uint32_t profile_translate_label(struct profile_translation *translation, uint32
 	return *number;
 }
 
+void profile_translate_sample(struct profile_translation *translation, size_t sample,
+			      uint32_t stack, uint32_t label_set)
+{
+	uint32_t number = profile_add(translation->into, stack, label_set,
+				      profile_values(translation->from, sample));
+
+	if (translation->samples)
+		translation->samples[sample] = number;
+}
+
+void profile_translate_moments(struct profile_translation *translation)
+{
+	const struct profile *from = translation->from;
+
+	if (!translation->samples)
+		return;
+	for (size_t i = 0; i < from->moments.count; i++) {
+		const struct profile_moment *moment = &from->moments.items[i];
+
+		if (translation->samples[moment->sample] != NO_SAMPLE)
+			profile_add_moment(translation->into, translation->samples[moment->sample],
+					   moment->time_ns, profile_moment_values(from, i));
+	}
+}
+
 void profile_translate_head(struct profile_translation *translation)
 {
 	const struct profile *from = translation->from;
@@ -169,8 +203,9 @@ static void merge_samples(struct profile_translation *translation, struct sequen
 			*label_set = merge_sequence(
 				translation, sequences, profile_set_labels(from, sample->label_set),
 				from->label_sets.items[sample->label_set].count, false);
-		profile_add(translation->into, *stack, *label_set, profile_values(from, i));
+		profile_translate_sample(translation, i, *stack, *label_set);
 	}
+	profile_translate_moments(translation);
 }
 
 bool profile_has_types_of(const struct profile *a, const struct profile *b)

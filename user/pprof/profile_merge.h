@@ -24,6 +24,7 @@ struct profile_translation {
 	const struct profile *from;
 	/* Private: by number in `from`; 0: not known yet. */
 	uint32_t *strings, *mappings, *functions, *locations, *labels;
+	uint32_t *samples; /* by number, if `from` has moments; or NO_SAMPLE */
 };
 
 /*
@@ -38,6 +39,14 @@ void profile_translation_clear(struct profile_translation *translation);
 uint32_t profile_translate_string(struct profile_translation *translation, uint32_t string);
 uint32_t profile_translate_location(struct profile_translation *translation, uint32_t location);
 uint32_t profile_translate_label(struct profile_translation *translation, uint32_t label);
+
+/*
+ * Adds the values of a sample of `from` to the sample of `into` with this stack and these labels.
+ * After the last sample, profile_translate_moments() adds the moments of these samples.
+ */
+void profile_translate_sample(struct profile_translation *translation, size_t sample,
+			      uint32_t stack, uint32_t label_set);
+void profile_translate_moments(struct profile_translation *translation);
 
 /* Copies the head, without comments, to a profile that has none. */
 void profile_translate_head(struct profile_translation *translation);

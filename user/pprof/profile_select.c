@@ -97,8 +97,8 @@ static void select_add_sample(struct profile_translation *translation, size_t sa
 		if (keeps_label(from, items[i], selection->labels))
 			room[count++] = profile_translate_label(translation, items[i]);
 	}
-	profile_add(translation->into, stack, profile_label_set(translation->into, room, count),
-		    profile_values(from, sample));
+	profile_translate_sample(translation, sample, stack,
+				 profile_label_set(translation->into, room, count));
 }
 
 int profile_select(struct profile *into, const struct profile *from,
@@ -119,6 +119,8 @@ int profile_select(struct profile *into, const struct profile *from,
 		if (is_selected(from, i, selection))
 			select_add_sample(&translation, i, selection, room);
 	}
+	if (!err)
+		profile_translate_moments(&translation);
 	profile_translation_clear(&translation);
 	free(room);
 	return err ?: into->error;

@@ -314,15 +314,45 @@ void collector_limit_memory(struct collector *collector, size_t bytes, bool keep
 	collector->keeps_whole = keeps_whole;
 }
 
-bool collector_is_full(const struct collector *collector)
+static bool is_over_budget(const struct collector *collector)
 {
 	return collector->memory && used_memory(collector) > collector->memory / 2;
+}
+
+bool collector_is_full(const struct collector *collector)
+{
+	return is_over_budget(collector) || (collector->moments_are_full && collector->keeps_whole);
 }
 
 bool collector_take_is_due(const struct collector *collector)
 {
 	return collector_is_full(collector) &&
 	       window_bytes(&collector->window) > collector->memory / 8;
+}
+
+static size_t moment_bytes(const struct collector *collector)
+{
+	return profile_moment_bytes(collector->window.profile) +
+	       stack_table_totals(collector->stacks)->moment_bytes;
+}
+
+/* Merging stacks would not give the memory of moments back. */
+static void bound_moments(struct collector *collector)
+{
+	if (!collector->memory || collector->moments_are_full ||
+	    moment_bytes(collector) <= collector->memory / 6)
+		return;
+	stack_table_keep_moments(collector->stacks, false);
+	collector->moments_are_full = true;
+}
+
+/* For the next window. */
+static void keep_moments_again(struct collector *collector)
+{
+	if (!collector->moments_are_full)
+		return;
+	stack_table_keep_moments(collector->stacks, true);
+	collector->moments_are_full = false;
 }
 
 /*
@@ -335,10 +365,11 @@ static int collector_bound_memory(struct collector *collector)
 	size_t others, room;
 	int err;
 
-	if (!collector_is_full(collector) || used_memory(collector) < collector->bound_at)
+	bound_moments(collector);
+	if (!is_over_budget(collector) || used_memory(collector) < collector->bound_at)
 		return 0;
 	err = stack_table_fold(collector->stacks);
-	if (!err && collector_is_full(collector) &&
+	if (!err && is_over_budget(collector) &&
 	    (!collector->keeps_whole || used_memory(collector) > collector->memory)) {
 		others = used_memory(collector) - window_bytes(&collector->window);
 		/*
@@ -347,7 +378,8 @@ static int collector_bound_memory(struct collector *collector)
 		 */
 		room = others < half ? (half - others) / 2 : 0;
 		err = window_reduce(&collector->window, collector->labels,
-				    MAX(room, collector->memory / 8));
+				    MAX(room, collector->memory / 8) +
+					    profile_moment_bytes(collector->window.profile));
 	}
 	/* The next pass is delayed too if nothing could be merged. */
 	collector->bound_at = used_memory(collector) + collector->memory / 16;
@@ -488,6 +520,8 @@ int collector_take(struct collector *collector, struct window *taken, struct err
 	collector->bound_at = 0;
 	if (!err && window_take(&collector->window, taken))
 		err = error_errno(error, ENOMEM, "can't take the samples");
+	if (!err)
+		keep_moments_again(collector);
 	return err;
 }
 

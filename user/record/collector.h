@@ -41,6 +41,7 @@ struct collector {
 	void *message_arg;
 	int64_t next_check; /* ns: when to check for processes that have ended */
 	size_t memory; /* bytes for all of these; 0: no limit */
+	bool moments_are_full; /* the next samples are not kept apart, for lack of memory */
 	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
 	int64_t next_watch; /* ns: when to look for files that hang, and at `other_bytes` */
 	size_t other_bytes; /* of spaces, queue and files, at the last look */
@@ -106,6 +107,8 @@ int collector_finish(struct collector *collector, struct device *device, struct 
  * Sets the budget of memory: when half of it is used, stacks are merged (window_reduce()), as
  * symbolizing takes memory, too. A quarter is for samples whose metadata is pending. With
  * `keeps_whole`, collector_is_full() is true then, and stacks are merged when all of it is used.
+ * A sixth is for the times of samples that are kept apart (LABEL_MOMENT): with `keeps_whole`,
+ * collector_is_full() is true when it is used, or else later samples have no times.
  */
 void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole);
 bool collector_is_full(const struct collector *collector);

@@ -142,6 +142,9 @@ static void encode_comments(const struct window *window, const struct recording 
 	}
 	encode_unwinding(window, recording);
 	window_count_merged(window, &merged);
+	if (recording->labels->chosen & LABEL_SET(LABEL_MOMENT))
+		profile_comment(profile, "timestamps: of %zu of %" PRIu64 " samples",
+				profile->moments.count, window->samples);
 	if (merged.stacks)
 		profile_comment(profile,
 				"merged for lack of memory: stacks %" PRIu64
@@ -283,6 +286,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 			      : "stacks are not normalized";
 	if (recording->symbolized)
 		recording->symbolized(recording->symbolized_arg);
+	profile_move_moments(profile, recording->clock_ns);
 	profile->time_ns = recording->start_ns;
 	profile->duration_ns = recording->duration_ns;
 	profile->period = 1000000000 / recording->rate;

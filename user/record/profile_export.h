@@ -44,6 +44,7 @@ struct recording {
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
+	int64_t clock_ns; /* what is to be added to CLOCK_MONOTONIC for the time since 1970 */
 	int64_t duration_ns;
 	uint64_t counts[COUNTER_COUNT]; /* see record/counters.h */
 	bool unwinds_by_tables; /* user stacks; else by frame pointers alone */

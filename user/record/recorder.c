@@ -357,6 +357,7 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	recording->start_ns =
 		wall_clock_ns(&recorder->clock, recorder->start + recorder->taken.duration_ns,
 			      recorder->taken_suspended_ns);
+	recording->clock_ns = wall_clock_ns(&recorder->clock, 0, recorder->taken_suspended_ns);
 	recording->duration_ns -= recorder->taken.duration_ns;
 	return 0;
 }

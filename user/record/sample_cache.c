@@ -156,9 +156,9 @@ sample_cache_match_by(const struct sample_cache *cache, const void *data, uint64
 		if (size > left || size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
 			break;
 		stack = sample_cache_find_stack(cache, sample, add);
-		if (!stack)
+		/* Without memory for the sample, the slow path says so. */
+		if (!stack || stack_count(stack, sample, totals))
 			break;
-		stack_count(stack, sample, totals);
 		left -= size;
 		sample = (const void *)((const char *)sample + size);
 	}

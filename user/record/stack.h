@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_RECORD_STACK_H
 #define STACKBEAT_RECORD_STACK_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,11 +14,19 @@
 
 struct address_space;
 
+/* A sample that is kept apart from the others of its stack. */
+struct sample_moment {
+	uint64_t time; /* CLOCK_MONOTONIC, ns */
+	uint64_t weight; /* ns */
+};
+
 /* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
 	struct address_space *space; /* of the process; owned by its table; NULL: removed */
 	uint64_t samples;
 	uint64_t weight; /* ns */
+	struct sample_moment *moments; /* of the samples, in the order in which they were read */
+	size_t moment_count, moment_capacity; /* 0: they are not kept apart */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop; /* enum stackbeat_unwind_stop */
@@ -78,17 +87,31 @@ struct sample_totals {
 	uint64_t weight; /* ns */
 	uint64_t missed; /* ticks without a sample of their own */
 	uint64_t stacks; /* that were added */
+	uint64_t moment_bytes; /* of all stacks */
+	bool keeps_moments; /* samples are kept apart */
 };
 
-/* Counts a sample of this stack. */
-static inline void stack_count(struct stack *stack, const struct stackbeat_sample *sample,
-			       struct sample_totals *totals)
+/* Makes room for a moment more. Returns 0 or -ENOMEM. */
+int stack_grow_moments(struct stack *stack, struct sample_totals *totals);
+void stack_free_moments(struct stack *stack, struct sample_totals *totals);
+
+/* Counts a sample of this stack. Returns 0, or -ENOMEM with nothing counted. */
+static inline int stack_count(struct stack *stack, const struct stackbeat_sample *sample,
+			      struct sample_totals *totals)
 {
+	if (totals->keeps_moments) {
+		if (stack->moment_count == stack->moment_capacity &&
+		    stack_grow_moments(stack, totals))
+			return -ENOMEM;
+		stack->moments[stack->moment_count++] =
+			(struct sample_moment){sample->time, sample->weight};
+	}
 	stack->samples++;
 	stack->weight += sample->weight;
 	totals->samples++;
 	totals->weight += sample->weight;
 	totals->missed += sample->missed;
+	return 0;
 }
 
 #endif

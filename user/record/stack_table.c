@@ -88,6 +88,7 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 	table->fold = fold;
 	table->fold_arg = fold_arg;
 	table->unused = NO_STACK;
+	table->totals.keeps_moments = labels & LABEL_SET(LABEL_MOMENT);
 	fingerprint_key_init(&table->key);
 	table->cache =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU),
@@ -116,8 +117,11 @@ void stack_table_free(struct stack_table *table)
 	if (!table)
 		return;
 	address_spaces_on_forget(table->spaces, NULL, NULL);
-	for (size_t i = 0; i < table->slot_count; i++)
+	for (size_t i = 0; i < table->slot_count; i++) {
+		if (table->slots[i].stack)
+			stack_free_moments(table->slots[i].stack, &table->totals);
 		free(table->slots[i].stack);
+	}
 	free_removed(table);
 	sample_cache_free(table->cache);
 	hash_clear(&table->stack_index);
@@ -461,13 +465,17 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 			return -ENOMEM;
 	}
 	sample_cache_insert(table->cache, sample, stack);
-	stack_count(stack, sample, &table->totals);
-	return 0;
+	return stack_count(stack, sample, &table->totals);
 }
 
 int stack_table_add(struct stack_table *table, const struct stackbeat_sample *sample)
 {
 	return stack_table_add_copied(table, sample, NULL, NULL);
+}
+
+void stack_table_keep_moments(struct stack_table *table, bool keeps)
+{
+	table->totals.keeps_moments = keeps;
 }
 
 const struct sample_totals *stack_table_totals(const struct stack_table *table)
@@ -499,6 +507,7 @@ static int stack_table_fold_stack(struct stack_table *table, struct stack *stack
 		return err;
 	stack->samples = 0;
 	stack->weight = 0;
+	stack_free_moments(stack, &table->totals);
 	return 0;
 }
 
@@ -591,7 +600,8 @@ uint64_t stack_table_fold_last(struct stack_table *table)
 
 size_t stack_table_bytes(const struct stack_table *table)
 {
-	return table->stack_bytes + table->slot_capacity * sizeof(*table->slots) +
+	return table->stack_bytes + table->totals.moment_bytes +
+	       table->slot_capacity * sizeof(*table->slots) +
 	       table->space_capacity * sizeof(*table->of_space) +
 	       table->stack_index.capacity * HASH_SLOT_SIZE;
 }

@@ -69,6 +69,12 @@ struct copied_frames {
 int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sample *sample,
 			   const struct copied_frames *frames, const struct mapping_view *view);
 
+/*
+ * Sets whether the samples that are added from now on are kept apart (stack->moments): at first, if
+ * the labels have LABEL_MOMENT.
+ */
+void stack_table_keep_moments(struct stack_table *table, bool keeps);
+
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 
 /*

@@ -361,6 +361,18 @@ static void count_callers(struct window *window, const struct stack *stack)
 	window->callers.by_frame_pointer += stack->samples * (callers - by_table);
 }
 
+/* Its time is of CLOCK_MONOTONIC until export_profile(). */
+static void window_add_moment(struct profile *profile, uint32_t sample,
+			      const struct sample_moment *moment)
+{
+	const int64_t values[PROFILE_RECORDED_TYPES] = {
+		[PROFILE_SAMPLES] = 1,
+		[PROFILE_CPU] = (int64_t)moment->weight,
+	};
+
+	profile_add_moment(profile, sample, (int64_t)moment->time, values);
+}
+
 int window_add(struct window *window, const struct labels *labels, const struct stack *stack)
 {
 	const size_t depth = (size_t)stack->kernel_frames + stack->user_frames;
@@ -369,15 +381,20 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 		[PROFILE_CPU] = (int64_t)stack->weight,
 	};
 	struct profile *profile = window->profile;
-	uint32_t locations[FRAMES_MAX];
+	uint32_t locations[FRAMES_MAX], sample;
 	int err;
 
 	/* Without memory for the cache, all is looked up. */
 	if (!window->cache)
 		window->cache = calloc(1, sizeof(*window->cache));
 	window_add_locations(window, stack, depth, locations);
-	profile_add(profile, profile_stack(profile, locations, depth),
-		    window_add_labels(window, labels, stack), values);
+	/* First, so that a sample never lacks a part of its moments. */
+	if (stack->moment_count)
+		profile_reserve_moments(profile, stack->moment_count);
+	sample = profile_add(profile, profile_stack(profile, locations, depth),
+			     window_add_labels(window, labels, stack), values);
+	for (size_t i = 0; i < stack->moment_count; i++)
+		window_add_moment(profile, sample, &stack->moments[i]);
 	err = profile->error;
 	if (!err) {
 		window->samples += stack->samples;
@@ -508,9 +525,8 @@ static void reduce_sample(struct reduction *reduction, size_t i, enum loss loss)
 	bool lost_callers = false;
 	uint32_t stack = reduce_stack(reduction, sample->stack, loss, &lost_callers);
 
-	profile_add(reduction->into, stack,
-		    reduce_labels(reduction, sample->label_set, loss, lost_callers),
-		    profile_values(reduction->from, i));
+	profile_translate_sample(&reduction->translation, i, stack,
+				 reduce_labels(reduction, sample->label_set, loss, lost_callers));
 }
 
 static int64_t window_sample_weight(const struct profile *profile, size_t sample)
@@ -553,6 +569,10 @@ static int reduce_profile(const struct window *window, const struct labels *labe
 	for (size_t i = 0; i < from->samples.count && !err; i++) {
 		reduce_sample(&reduction, i,
 			      window_sample_weight(from, i) <= light ? loss : loss - 1);
+		err = into->profile->error;
+	}
+	if (!err) {
+		profile_translate_moments(&reduction.translation);
 		err = into->profile->error;
 	}
 	profile_translation_clear(&reduction.translation);

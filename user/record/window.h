@@ -6,7 +6,7 @@
  * A location is an offset in a segment (see mappings/address_space.h): it has the mapping of
  * this place, or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
  * chosen or not, if its stack is truncated unless the symbols show a root. Values are as in
- * profile_set_recorded_types().
+ * profile_set_recorded_types(). Times of moments are of CLOCK_MONOTONIC, not since 1970.
  */
 #ifndef STACKBEAT_RECORD_WINDOW_H
 #define STACKBEAT_RECORD_WINDOW_H

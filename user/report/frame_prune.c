@@ -257,8 +257,8 @@ static void prune_sample(struct pruner *pruner, size_t number)
 	stack = profile_stack(pruner->into, pruner->room, depth - first);
 	for (uint32_t i = 0; i < count; i++)
 		pruner->room[i] = profile_translate_label(&pruner->translation, labels[i]);
-	profile_add(pruner->into, stack, profile_label_set(pruner->into, pruner->room, count),
-		    profile_values(from, number));
+	profile_translate_sample(&pruner->translation, number, stack,
+				 profile_label_set(pruner->into, pruner->room, count));
 }
 
 static int prune_all(struct pruner *pruner, const struct droppers *droppers)
@@ -280,6 +280,7 @@ static int prune_all(struct pruner *pruner, const struct droppers *droppers)
 								     from->comments.items[i]));
 		for (size_t i = 0; i < from->samples.count && !pruner->into->error; i++)
 			prune_sample(pruner, i);
+		profile_translate_moments(&pruner->translation);
 		err = pruner->into->error;
 	}
 	profile_translation_clear(&pruner->translation);

@@ -379,9 +379,8 @@ static int add_shown_sample(struct maker *maker, size_t number)
 		if (add_item(maker, profile_translate_label(&maker->translation, labels[i])))
 			return -ENOMEM;
 	}
-	profile_add(maker->into, stack,
-		    profile_label_set(maker->into, maker->items, maker->item_count),
-		    profile_values(from, number));
+	profile_translate_sample(&maker->translation, number, stack,
+				 profile_label_set(maker->into, maker->items, maker->item_count));
 	return maker->into->error;
 }
 
@@ -409,6 +408,10 @@ static int make_view(struct maker *maker)
 	}
 	for (size_t i = 0; i < from->samples.count && !err; i++)
 		err = add_shown_sample(maker, i);
+	if (!err) {
+		profile_translate_moments(&maker->translation);
+		err = maker->into->error;
+	}
 	profile_translation_clear(&maker->translation);
 	free(maker->places);
 	free(maker->known);

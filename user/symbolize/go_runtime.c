@@ -171,10 +171,10 @@ int go_runtime_hide(struct profile *profile)
 			const struct profile_sample *sample = &profile->samples.items[i];
 			const uint32_t stack = translate_stack(&hiding, sample->stack);
 
-			profile_add(hiding.result, stack,
-				    translate_labels(&hiding, sample->label_set),
-				    profile_values(profile, i));
+			profile_translate_sample(&hiding.translation, i, stack,
+						 translate_labels(&hiding, sample->label_set));
 		}
+		profile_translate_moments(&hiding.translation);
 		hiding_copy_comments(&hiding);
 		err = hiding.result->error;
 	}

@@ -207,7 +207,7 @@ static void normalize_sample(struct normalizer *normalizer, size_t index)
 	normalizer->counts->user_frames += samples * state->user_frames;
 	normalizer->counts->unmapped += samples * state->unmapped;
 	label_set = update_labels(normalizer, sample->label_set, state->complete, samples);
-	profile_add(normalizer->result, state->stack, label_set, values);
+	profile_translate_sample(&normalizer->translation, index, state->stack, label_set);
 }
 
 /* Comments */
@@ -276,6 +276,7 @@ int normalize_profile(struct profile *profile, bool drop_label, struct truncatio
 		profile_translate_head(&normalizer.translation);
 		for (size_t i = 0; i < profile->samples.count; i++)
 			normalize_sample(&normalizer, i);
+		profile_translate_moments(&normalizer.translation);
 		normalizer_copy_comments(&normalizer);
 		err = normalizer.result->error;
 	}

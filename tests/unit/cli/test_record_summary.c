@@ -242,6 +242,21 @@ static void merged_stacks_come_last(void **state)
 		"lack of memory: 2 stacks, 7 samples without labels, 5 without callers\n");
 }
 
+static void missing_timestamps_have_a_remedy(void **state)
+{
+	const int64_t values[] = {400, 4000};
+	struct profile *profile = window.profile;
+	uint32_t sample = profile_add(profile, 0, 0, values);
+
+	(void)state;
+	profile_add_moment(profile, sample, 1, (int64_t[]){1, 10});
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		"stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 CPUs\n"
+		"stackbeat: the last 999 samples have no timestamps: --memory and --rotate make "
+		"room for more\n");
+}
+
 static void expect_verification(const struct verification_result *result, const char *expected)
 {
 	char *text = NULL;
@@ -370,6 +385,7 @@ int main(void)
 		TEST(callers_have_shares),
 		TEST(everything_incomplete_is_named),
 		TEST(merged_stacks_come_last),
+		TEST(missing_timestamps_have_a_remedy),
 		TEST(verification_names_differences),
 		TEST(objects_of_a_verification_are_limited),
 		TEST(lack_of_samples_has_a_reason),

@@ -380,6 +380,61 @@ static void full_window_is_to_be_taken(void **state)
 	assert_false(collector_is_full(&collector));
 }
 
+/* Samples of a few stacks, until a sixth of the budget has their times. */
+static void fill_moments(size_t budget)
+{
+	collector_limit_memory(&collector, budget, false);
+	stack_table_keep_moments(collector.stacks, true);
+	fake_put_file(1);
+	fake_put_space(1, NOBODY, "program1");
+	fake_put_mapping(1, TEXT, 1);
+	for (uint32_t i = 0; i < 400000; i++) {
+		put_sample(1, NOBODY, "program1", i % 100);
+		if (i % 500 == 499)
+			drain();
+	}
+}
+
+/* Later samples have no times, but are counted, and no stack is merged. */
+static void times_of_samples_are_limited(void **state)
+{
+	const size_t budget = 16 << 20;
+	struct window_merged merged;
+	struct window window;
+	size_t moments;
+
+	(void)state;
+	fill_moments(budget);
+	assert_true(collector.moments_are_full);
+	assert_false(collector_is_full(&collector));
+	assert_true(heap.peak < (int64_t)budget / 2);
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	window_count_merged(&window, &merged);
+	assert_int_equal(merged.stacks, 0);
+	assert_int_equal(window.samples, 400000);
+	moments = window.profile->moments.count;
+	print_message("samples with times: %zu\n", moments);
+	assert_in_range(moments, budget / 6 / 48, budget / 6 / 16);
+	window_clear(&window);
+	/* The next window has times from its start. */
+	assert_false(collector.moments_are_full);
+	put_sample(1, NOBODY, "program1", 1);
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	assert_int_equal(window.samples, 1);
+	assert_int_equal(window.profile->moments.count, 1);
+	window_clear(&window);
+}
+
+/* With --rotate, a new file begins instead. */
+static void times_of_samples_end_windows(void **state)
+{
+	(void)state;
+	collector_limit_memory(&collector, 16 << 20, true);
+	collector.moments_are_full = true;
+	assert_true(collector_is_full(&collector));
+}
+
 /* Metadata may be pending at every drain: the budget is kept all the same. */
 static void budget_is_kept_while_metadata_is_pending(void **state)
 {
@@ -512,6 +567,8 @@ int main(void)
 		TEST(files_of_ended_processes_are_forgotten),
 		TEST(windows_have_no_gap_and_no_overlap),
 		TEST(budget_is_kept),
+		TEST(times_of_samples_are_limited),
+		TEST(times_of_samples_end_windows),
 		TEST(full_window_is_to_be_taken),
 		TEST(budget_is_kept_while_metadata_is_pending),
 		TEST(mappings_do_not_cost_all_stacks),

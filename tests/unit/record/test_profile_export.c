@@ -1213,6 +1213,39 @@ static void failed_write_leaves_no_file(void **state)
 	free(path);
 }
 
+/* The clock of samples becomes the wall clock; symbols and roots change nothing. */
+static void timestamps_are_since_1970(void **state)
+{
+	struct fixture *fixture = *state;
+	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
+	struct stackbeat_sample *sample;
+	struct profile *profile;
+	uint64_t size;
+
+	stack_table_free(fixture->stacks);
+	fixture->labels.chosen |= LABEL_SET(LABEL_MOMENT);
+	assert_int_equal(new_stacks(fixture), 0);
+	fixture->recording.clock_ns = INT64_C(1700000000000000000);
+	sample = begin_sample(fixture);
+	sample_user(sample, (uint64_t)(uintptr_t)setup);
+	for (unsigned int i = 0; i < 3; i++) {
+		sample->time = 1234567890123 + i;
+		add_sample(fixture);
+	}
+	mapped_files_finish(fixture->mapped);
+	assert_int_equal(write_export(fixture, path, &size), 0);
+	profile = pprof_read_moments(path, &fixture->error);
+	assert_non_null(profile);
+	assert_int_equal(profile->samples.count, 1);
+	assert_int_equal(profile->moments.count, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(profile->moments.items[i].time_ns,
+				 INT64_C(1700001234567890123) + i);
+	assert_true(has_comment(profile, "timestamps: of 3 of 3 samples"));
+	profile_free(profile);
+	free(path);
+}
+
 #define ENCODE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -1229,6 +1262,7 @@ int main(void)
 		ENCODE_TEST(truncated_stacks_are_counted_by_cause),
 		ENCODE_TEST(frames_above_a_root_are_dropped),
 		ENCODE_TEST(comments_have_all_counters),
+		ENCODE_TEST(timestamps_are_since_1970),
 		cmocka_unit_test(overhead_is_a_percentage_of_all_cpus),
 		ENCODE_TEST(any_command_line_makes_a_valid_file),
 		ENCODE_TEST(sample_without_frames_makes_a_valid_file),

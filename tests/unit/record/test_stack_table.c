@@ -1005,6 +1005,63 @@ static void files_are_held_with_their_stack(void **state)
 	assert_in_range(last, 4, 29);
 }
 
+struct folded_moments {
+	struct sample_moment items[4];
+	size_t count;
+	uint64_t samples;
+};
+
+static int fold_moments(const struct stack *stack, void *arg)
+{
+	struct folded_moments *folded = arg;
+
+	for (size_t i = 0; i < stack->moment_count; i++)
+		folded->items[folded->count++] = stack->moments[i];
+	folded->samples += stack->samples;
+	return 0;
+}
+
+/* By the fast path, too; they leave the table with the counts of their stack. */
+static void samples_are_kept_apart(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual_sample(fixture);
+	struct folded_moments folded = {.count = 0};
+	size_t bytes;
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABELS_DEFAULT | LABEL_SET(LABEL_MOMENT));
+	sample->time = 1000;
+	add_sample(fixture);
+	bytes = stack_table_bytes(fixture->table);
+	for (unsigned int i = 1; i < 3; i++) {
+		sample->time = 1000 + i;
+		sample->weight += i;
+		assert_int_equal(stack_table_repeat(fixture->table, sample, sample->record.size),
+				 sample->record.size);
+	}
+	assert_int_equal(stack_count_of(fixture), 1);
+	assert_int_equal(stack_table_bytes(fixture->table) - bytes,
+			 stack_table_totals(fixture->table)->moment_bytes -
+				 sizeof(struct sample_moment));
+	assert_int_equal(fold_all(fixture, fold_moments, &folded), 0);
+	assert_int_equal(folded.samples, 3);
+	assert_int_equal(folded.count, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(folded.items[i].time, 1000 + i);
+	assert_int_equal(folded.items[0].weight, 1000000);
+	assert_int_equal(folded.items[2].weight, 1000003);
+	assert_int_equal(stack_table_totals(fixture->table)->moment_bytes, 0);
+
+	/* Without them again. */
+	stack_table_keep_moments(fixture->table, false);
+	add_sample(fixture);
+	folded = (struct folded_moments){.count = 0};
+	assert_int_equal(fold_all(fixture, fold_moments, &folded), 0);
+	assert_int_equal(folded.samples, 1);
+	assert_int_equal(folded.count, 0);
+}
+
 #define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -1038,6 +1095,7 @@ int main(void)
 		TABLE_TEST(stacks_without_samples_are_removed),
 		TABLE_TEST(stacks_of_ended_processes_are_folded),
 		TABLE_TEST(stacks_of_ended_processes_are_not_found),
+		TABLE_TEST(samples_are_kept_apart),
 		cmocka_unit_test(files_are_held_with_their_stack),
 	};
 

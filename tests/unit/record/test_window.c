@@ -666,6 +666,38 @@ static void stacks_are_found_again_after_a_reduction(void **state)
 	}
 }
 
+/* The moments of merged samples are of the sample that they have become. */
+static void reduced_windows_keep_moments(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct profile *profile;
+	int64_t *samples, *weights;
+
+	stack_table_keep_moments(fixture->stacks, true);
+	add_samples(fixture);
+	assert_int_equal(fixture->window.profile->moments.count, 4 * PROCESSES);
+	assert_int_equal(window_reduce(&fixture->window, &fixture->labels,
+				       window_bytes(&fixture->window) / 2),
+			 0);
+	expect_sums(fixture);
+	profile = fixture->window.profile;
+	assert_true(fixture->window.merged_stacks > 0);
+	assert_int_equal(profile->moments.count, 4 * PROCESSES);
+	samples = calloc(profile->samples.count, sizeof(*samples));
+	weights = calloc(profile->samples.count, sizeof(*weights));
+	for (size_t i = 0; i < profile->moments.count; i++) {
+		samples[profile->moments.items[i].sample] += profile_moment_values(profile, i)[0];
+		weights[profile->moments.items[i].sample] += profile_moment_values(profile, i)[1];
+	}
+	/* The others were added before. */
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		assert_int_equal(2 * samples[i], profile_values(profile, i)[0]);
+		assert_int_equal(2 * weights[i], profile_values(profile, i)[1]);
+	}
+	free(samples);
+	free(weights);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -673,6 +705,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(window_that_is_small_stays),
 		TEST(lightest_samples_lose_labels_first),
+		TEST(reduced_windows_keep_moments),
 		TEST(labels_of_programs_are_lost_before_callers),
 		TEST(more_samples_lose_labels_if_half_is_not_enough),
 		TEST(smaller_windows_keep_the_leaf_longest),
