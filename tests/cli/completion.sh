@@ -122,6 +122,7 @@ completion_knows_options_and_values() {
 	offers "" stackbeat record --label ''
 	offers_files stackbeat record --save-binaries /us
 	offers "none" stackbeat flamegraph --group n
+	offers "firefox" stackbeat export --format f
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s
 	offers "--session" stackbeat pause --s

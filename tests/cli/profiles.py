@@ -56,3 +56,44 @@ def make_profile(samples, start=START):
     body += field(9, start * 10**9) + field(10, 60 * 10**9)
     body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000) + field(14, string("cpu"))
     return gzip.compress(body)
+
+
+def make_timed_profile(samples, timed=True, start=START):
+    """A recording with timestamps: samples are (thread ID, thread, CPU, functions from the leaf, milliseconds since the
+    start; None: without a time), of 10 ms of CPU time, in the process "app" with the ID 4711. "A>B": A is inlined in B.
+    """
+    strings = ["", "samples", "count", "cpu", "nanoseconds", "comm", "app", "thread", "pid", "tid", "timestamp"]
+
+    def string(text):
+        if text not in strings:
+            strings.append(text)
+        return strings.index(text)
+
+    def value_type(name, unit):
+        return field(1, string(name)) + field(2, string(unit))
+
+    def number(key, value, unit):
+        return field(3, field(1, string(key)) + field(3, value & (1 << 64) - 1) + field(4, string(unit)))
+
+    def text(key, value):
+        return field(3, field(1, string(key)) + field(2, string(value)))
+
+    body = field(1, value_type("samples", "count")) + field(1, value_type("cpu", "nanoseconds"))
+    frames = sorted({frame for *_, stack, _ in samples for frame in stack})
+    names = sorted({name for frame in frames for name in frame.removeprefix("[k]").split(">")})
+    for tid, thread, cpu, stack, time in samples:
+        locations = b"".join(varint(frames.index(frame) + 1) for frame in stack)
+        body += field(2, field(1, locations) + field(2, varint(1) + varint(10_000_000)) + text("comm", "app") +
+                      text("thread", thread) + number("pid", 4711, "pid") + number("tid", tid, "tid") +
+                      number("cpu", cpu, "cpu") +
+                      (number("timestamp", start * 10**9 + time * 10**6, "nanoseconds") if timed and time is not None else b""))
+    for i, frame in enumerate(frames, 1):
+        lines = b"".join(field(4, field(1, names.index(name) + 1)) for name in frame.removeprefix("[k]").split(">"))
+        body += field(4, field(1, i) + (field(2, 1) if frame.startswith("[k]") else b"") + field(3, 0x1000 + i) + lines)
+    for i, name in enumerate(names, 1):
+        body += field(5, field(1, i) + field(2, string(name)) + field(3, string(name)))
+    body += field(3, field(1, 1) + field(2, 0x1000) + field(3, 1 << 40) + field(5, string("[kernel.kallsyms]")))
+    body += b"".join(field(6, text.encode()) for text in strings)
+    body += field(9, start * 10**9) + field(10, 60 * 10**9)
+    body += field(11, value_type("cpu", "nanoseconds")) + field(12, 10_000_000) + field(14, string("cpu"))
+    return gzip.compress(body)

@@ -18,6 +18,7 @@ int cmd_annotate(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_events(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_goroutines(int argc, char **argv);
 int cmd_load(int argc, char **argv);

@@ -203,10 +203,17 @@ int view_options_parse(int argc, char **argv, const struct cli_option *table, vo
 	return 0;
 }
 
-/* Adds a file to a profile. Its comments are added, too, if there are others already. */
-static int merge_file(struct profile *profile, const char *file, struct error *error)
+static struct profile *view_read_file(const struct view_options *view, const char *file,
+				      struct error *error)
 {
-	struct profile *more = pprof_read(file, error);
+	return view->keeps_moments ? pprof_read_moments(file, error) : pprof_read(file, error);
+}
+
+/* Adds a file to a profile. Its comments are added, too, if there are others already. */
+static int merge_file(const struct view_options *view, struct profile *profile, const char *file,
+		      struct error *error)
+{
+	struct profile *more = view_read_file(view, file, error);
 	int err;
 
 	if (!more)
@@ -266,11 +273,11 @@ static int read_view(const struct view_options *view, const char *const *files, 
 	const char *file = files[0];
 	int err = 0;
 
-	*profile = pprof_read(file, error);
+	*profile = view_read_file(view, file, error);
 	if (!*profile)
 		return -EINVAL;
 	for (int i = 1; i < count && !err; i++)
-		err = merge_file(*profile, files[i], error);
+		err = merge_file(view, *profile, files[i], error);
 	if (err) {
 		profile_free(*profile);
 		*profile = NULL;

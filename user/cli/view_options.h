@@ -31,6 +31,7 @@ struct view_options {
 	bool folds_irqs_off; /* leaves that enable interrupts are a part of their callers */
 	const char *sort; /* keys, with commas; NULL: functions */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
+	bool keeps_moments; /* of samples: see pprof_read_moments() */
 	bool help;
 };
 

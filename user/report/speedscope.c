@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "pprof/profile.h"
 #include "report/frame_name.h"
 #include "report/json_string.h"
+#include "report/trace.h"
 
 #define NO_FRAME UINT32_MAX
 
@@ -96,6 +98,21 @@ static int speedscope_print_frames(const struct profile *profile, struct frames 
 	return err;
 }
 
+static int frames_init(struct frames *frames, const struct profile *profile)
+{
+	*frames = (struct frames){
+		.of_functions = calloc(profile->functions.count, sizeof(uint32_t)),
+		.of_locations = calloc(profile->locations.count, sizeof(uint32_t)),
+	};
+	return frames->of_functions && frames->of_locations ? 0 : -ENOMEM;
+}
+
+static void frames_clear(struct frames *frames)
+{
+	free(frames->of_functions);
+	free(frames->of_locations);
+}
+
 /* Samples */
 
 static void speedscope_print_location(const struct profile *profile, const struct frames *frames,
@@ -117,22 +134,28 @@ static void speedscope_print_location(const struct profile *profile, const struc
 	} while (line);
 }
 
+static void speedscope_print_stack(const struct profile *profile, const struct frames *frames,
+				   uint32_t stack, FILE *out)
+{
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+	const char *comma = "";
+
+	fputc('[', out);
+	for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;)
+		speedscope_print_location(profile, frames, locations[depth], &comma, out);
+	fputc(']', out);
+}
+
 static void print_samples(const struct profile *profile, const struct frames *frames, size_t type,
 			  FILE *out)
 {
 	uint64_t printed = 0;
 
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		uint32_t stack = profile->samples.items[i].stack;
-		const uint32_t *locations = profile_stack_locations(profile, stack);
-		const char *comma = "";
-
 		if (profile_values(profile, i)[type] <= 0)
 			continue;
-		fprintf(out, "%s[", comma_before(printed++));
-		for (uint32_t depth = profile->stacks.items[stack].count; depth-- > 0;)
-			speedscope_print_location(profile, frames, locations[depth], &comma, out);
-		fputc(']', out);
+		fputs(comma_before(printed++), out);
+		speedscope_print_stack(profile, frames, profile->samples.items[i].stack, out);
 	}
 }
 
@@ -166,6 +189,13 @@ static const char *unit_name(const char *unit)
 	return "none";
 }
 
+static void print_head(FILE *out)
+{
+	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+	      "\"exporter\":\"stackbeat\",\n",
+	      out);
+}
+
 static int print_document(const struct profile *profile, size_t type, struct frames *frames,
 			  FILE *out)
 {
@@ -173,9 +203,8 @@ static int print_document(const struct profile *profile, size_t type, struct fra
 	double sum;
 	int err;
 
-	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
-	      "\"exporter\":\"stackbeat\",\n\"shared\":{\"frames\":[\n",
-	      out);
+	print_head(out);
+	fputs("\"shared\":{\"frames\":[\n", out);
 	err = speedscope_print_frames(profile, frames, out);
 	fputs("]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":", out);
 	err = err ? err : json_string_print(profile_text(profile, value_type->type), out);
@@ -192,15 +221,149 @@ static int print_document(const struct profile *profile, size_t type, struct fra
 
 int print_speedscope(const struct profile *profile, size_t type, FILE *out)
 {
-	struct frames frames = {
-		.of_functions = calloc(profile->functions.count, sizeof(uint32_t)),
-		.of_locations = calloc(profile->locations.count, sizeof(uint32_t)),
-	};
-	int err = -ENOMEM;
+	struct frames frames;
+	int err = frames_init(&frames, profile);
 
-	if (frames.of_functions && frames.of_locations)
+	if (!err)
 		err = print_document(profile, type, &frames, out);
-	free(frames.of_functions);
-	free(frames.of_locations);
+	frames_clear(&frames);
+	return err;
+}
+
+/* Traces */
+
+/* A track as it is printed: its samples in order of time. */
+struct printed_track {
+	const struct trace *trace;
+	const uint32_t *numbers; /* in trace->samples; NULL: from `first` on */
+	size_t first, count;
+};
+
+/* Samples with the same stack that follow each other without a gap. */
+struct run {
+	int64_t begin, end;
+	uint32_t stack;
+};
+
+/*
+ * Replaces the run before by the run from the sample *next on, and sets *next to the sample behind
+ * it. Before the first run, run->end is INT64_MIN. Returns whether there is a run.
+ */
+static bool next_run(const struct printed_track *track, size_t *next, struct run *run)
+{
+	const struct trace *trace = track->trace;
+	int64_t before = run->end;
+	bool is_first = true;
+
+	for (; *next < track->count; ++*next) {
+		const size_t at = track->first + *next;
+		const struct trace_sample *sample =
+			&trace->samples[track->numbers ? track->numbers[at] : at];
+		const int64_t begin = MAX(trace->start_ns, trace_begin(trace, before, sample));
+
+		if (!is_first && (begin != run->end || sample->stack != run->stack))
+			return true;
+		if (is_first)
+			*run = (struct run){.begin = begin, .stack = sample->stack};
+		is_first = false;
+		before = run->end = sample->time_ns;
+	}
+	return !is_first;
+}
+
+/* Prints the stacks, or the weights; in both, a gap is a sample of its own. */
+static void print_runs(const struct printed_track *track, const struct frames *frames, FILE *out)
+{
+	int64_t end = track->trace->start_ns;
+	size_t next = 0;
+	uint64_t printed = 0;
+	struct run run = {.end = INT64_MIN};
+
+	while (next_run(track, &next, &run)) {
+		if (run.begin > end && frames)
+			fprintf(out, "%s[]", comma_before(printed++));
+		else if (run.begin > end)
+			fprintf(out, "%s%" PRId64, printed++ ? "," : "", run.begin - end);
+		end = run.end;
+		if (frames) {
+			fputs(comma_before(printed++), out);
+			speedscope_print_stack(track->trace->profile, frames, run.stack, out);
+		} else {
+			fprintf(out, "%s%" PRId64, printed++ ? "," : "", run.end - run.begin);
+		}
+	}
+}
+
+static int print_track(const struct printed_track *track, const char *name,
+		       const struct frames *frames, FILE *out)
+{
+	fputs("{\"type\":\"sampled\",\"name\":", out);
+	if (json_string_print(name, out))
+		return -ENOMEM;
+	fputs(",\"unit\":\"nanoseconds\",\n\"samples\":[\n", out);
+	print_runs(track, frames, out);
+	fputs("],\n\"weights\":[", out);
+	print_runs(track, NULL, out);
+	fprintf(out, "],\n\"startValue\":0,\"endValue\":%" PRId64 "}",
+		track->trace->end_ns - track->trace->start_ns);
+	return 0;
+}
+
+/* The thread with the most samples is shown first. */
+static size_t busiest_thread(const struct trace *trace)
+{
+	size_t busiest = 0;
+
+	for (size_t i = 1; i < trace->thread_count; i++) {
+		if (trace->threads[i].count > trace->threads[busiest].count)
+			busiest = i;
+	}
+	return busiest;
+}
+
+static int print_tracks(const struct trace *trace, const struct frames *frames, FILE *out)
+{
+	char cpu[32], *name;
+	int err = 0;
+
+	for (size_t i = 0; i < trace->thread_count && !err; i++) {
+		const struct trace_track *thread = &trace->threads[i];
+		const struct printed_track track = {trace, NULL, thread->first, thread->count};
+
+		err = trace_thread_name(thread, &name);
+		fputs(comma_before(i), out);
+		err = err ? err : print_track(&track, name, frames, out);
+		free(name);
+	}
+	for (size_t i = 0; i < trace->cpu_count && !err; i++) {
+		const struct printed_track track = {trace, trace->by_cpu, trace->cpus[i].first,
+						    trace->cpus[i].count};
+
+		snprintf(cpu, sizeof(cpu), "CPU %" PRIu32, trace->cpus[i].cpu);
+		fputs(comma_before(trace->thread_count + i), out);
+		err = print_track(&track, cpu, frames, out);
+	}
+	return err;
+}
+
+int print_speedscope_trace(const struct trace *trace, const char *name, FILE *out)
+{
+	struct frames frames;
+	int err = frames_init(&frames, trace->profile);
+
+	if (!err) {
+		print_head(out);
+		fputs("\"name\":", out);
+		err = json_string_print(name, out);
+		fprintf(out, ",\n\"activeProfileIndex\":%zu,\n\"shared\":{\"frames\":[\n",
+			busiest_thread(trace));
+	}
+	if (!err)
+		err = speedscope_print_frames(trace->profile, &frames, out);
+	fputs("]},\n\"profiles\":[", out);
+	if (!err)
+		err = print_tracks(trace, &frames, out);
+	fputs("]}\n", out);
+	frames_clear(&frames);
 	return err;
 }
