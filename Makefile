@@ -39,7 +39,7 @@ USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
 FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/*.c tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 # Generated from user/*/NAME.proto.
-PROTO := $(B)/proto/profile.pb-c $(B)/proto/otlp.pb-c
+PROTO := $(B)/proto/profile.pb-c $(B)/proto/otlp.pb-c $(B)/proto/perfetto.pb-c
 PROTO_HEADERS := $(PROTO:=.h)
 PROTO_OBJECTS := $(PROTO:=.o)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
@@ -67,6 +67,7 @@ $(B)/proto/$(1).pb-c.c $(B)/proto/$(1).pb-c.h &: user/$(2)/$(1).proto
 endef
 $(eval $(call proto_rule,profile,pprof))
 $(eval $(call proto_rule,otlp,push))
+$(eval $(call proto_rule,perfetto,report))
 
 # Generated code is compiled without WARNINGS.
 $(PROTO_OBJECTS): %.o: %.c

@@ -209,8 +209,8 @@ wrong_command_lines_are_refused_with_one_line() {
 		refuses "'a(' is not a regular expression: " "$command" --focus 'a(' a
 		refuses "'*[' is not a regular expression: " "$command" --hide '*[' a
 	done
-	refuses "--format is missing: firefox or speedscope" export a
-	refuses "'svg' is not firefox or speedscope" export --format svg a
+	refuses "--format is missing: firefox, perfetto or speedscope" export a
+	refuses "'svg' is not firefox, perfetto or speedscope" export --format svg a
 	refuses "'a(' is not a regular expression: " export --format firefox --focus 'a(' a
 	refuses "'1?' is not a percentage" report --min-percent $'1\n' a
 	refuses "-o: its value is missing" flamegraph -o

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from profiles import START, make_timed_profile
-from trace_formats import check, check_firefox, check_speedscope, equal
+from trace_formats import check, check_firefox, check_perfetto, check_speedscope, equal
 
 STACKBEAT = sys.argv[1]
 MS = 1_000_000
@@ -90,6 +90,18 @@ def firefox_has_each_thread_and_cpu():
         equal(joined(spans), SHOWN[thread["name"]], thread["name"])
 
 
+def perfetto_has_each_sample():
+    found = [(sample["tid"], sample["thread"], sample["cpu"], [frame["name"] for frame in reversed(sample["stack"])],
+              sample["time"] // MS - START * 1000) for sample in check_perfetto(export("perfetto"))]
+    expected = [(tid, thread, cpu, [name.removeprefix("[k]") for frame in stack for name in frame.split(">")], time)
+                for tid, thread, cpu, stack, time in SAMPLES]
+    equal(sorted(found), sorted(expected))
+    samples = check_perfetto(export("perfetto"))
+    equal({sample["process"] for sample in samples}, {"app"})
+    equal([sample["time"] // MS % 1000 for sample in samples if sample["mode"] == 1], [42])
+    equal({frame["path"] for sample in samples for frame in sample["stack"]}, {"/[kernel.kallsyms]", "/[unknown]"})
+
+
 def stacks_have_inlined_and_kernel_frames():
     document = json.loads(export("firefox"))
     strings = document["shared"]["stringArray"]
@@ -118,9 +130,10 @@ def samples_are_chosen_as_in_report():
 
 
 def files_without_timestamps():
-    done = run("--format", "firefox", "sums", status=1)
-    equal(done[1], "stackbeat export: sums: its samples have no timestamps, which the format needs: use 'stackbeat record "
-          "--timestamps'\n")
+    for form in ("firefox", "perfetto"):
+        done = run("--format", form, "sums", status=1)
+        equal(done[1], "stackbeat export: sums: its samples have no timestamps, which the format needs: use 'stackbeat record "
+              "--timestamps'\n")
     check(not Path("stackbeat.firefox.json").exists(), "an output was left behind")
     document = json.loads(run("--format", "speedscope", "-o", "-", "sums")[0])
     check_speedscope(document)
@@ -135,11 +148,11 @@ def parts_without_timestamps_are_left_out():
 
 
 def outputs_have_names():
-    for form in ("firefox", "speedscope"):
+    for form, name in (("firefox", "firefox.json"), ("perfetto", "perfetto-trace"), ("speedscope", "speedscope.json")):
         output, messages = run("--format", form, "timed")
-        check(output.decode().startswith(f"stackbeat.{form}.json: 6 samples"), output)
+        check(output.decode().startswith(f"stackbeat.{name}: 6 samples"), output)
         equal(messages, "")
-        Path(f"stackbeat.{form}.json").unlink()
+        Path(f"stackbeat.{name}").unlink()
 
 
 def all_views_have_sums():
@@ -154,11 +167,12 @@ def hostile_times_are_no_error():
     Path("hostile").write_bytes(make_timed_profile(hostile))
     for form, check_format in (("speedscope", check_speedscope), ("firefox", check_firefox)):
         check_format(json.loads(run("--format", form, "-o", "-", "hostile")[0]))
+    check_perfetto(run("--format", "perfetto", "-o", "-", "hostile")[0])
 
 
-TESTS = [speedscope_has_each_thread_and_cpu, firefox_has_each_thread_and_cpu, stacks_have_inlined_and_kernel_frames,
-         samples_are_chosen_as_in_report, files_without_timestamps, parts_without_timestamps_are_left_out, outputs_have_names,
-         all_views_have_sums, hostile_times_are_no_error]
+TESTS = [speedscope_has_each_thread_and_cpu, firefox_has_each_thread_and_cpu, perfetto_has_each_sample,
+         stacks_have_inlined_and_kernel_frames, samples_are_chosen_as_in_report, files_without_timestamps,
+         parts_without_timestamps_are_left_out, outputs_have_names, all_views_have_sums, hostile_times_are_no_error]
 
 
 def main():

@@ -12,18 +12,22 @@
 #include "lib/error.h"
 #include "pprof/profile.h"
 #include "report/firefox.h"
+#include "report/perfetto.h"
 #include "report/speedscope.h"
 #include "report/trace.h"
 #include "report/units.h"
 
-enum export_format { EXPORT_FIREFOX, EXPORT_SPEEDSCOPE, EXPORT_NONE };
+enum export_format { EXPORT_FIREFOX, EXPORT_PERFETTO, EXPORT_SPEEDSCOPE, EXPORT_NONE };
 
-static const char *const format_names[] = {
-	[EXPORT_FIREFOX] = "firefox", [EXPORT_SPEEDSCOPE] = "speedscope", NULL};
+static const char *const format_names[] = {[EXPORT_FIREFOX] = "firefox",
+					   [EXPORT_PERFETTO] = "perfetto",
+					   [EXPORT_SPEEDSCOPE] = "speedscope",
+					   NULL};
 
 /* The output by default. */
 static const char *const format_files[] = {
 	[EXPORT_FIREFOX] = "stackbeat.firefox.json",
+	[EXPORT_PERFETTO] = "stackbeat.perfetto-trace",
 	[EXPORT_SPEEDSCOPE] = "stackbeat.speedscope.json",
 };
 
@@ -36,11 +40,12 @@ struct export_arguments {
 /* clang-format off */
 static const struct cli_option options[] = {
 	{0, "format", "FORMAT",
-	 "firefox (JSON for the Firefox Profiler, profiler.firefox.com) or speedscope (JSON for "
-	 "speedscope.app)",
+	 "firefox (JSON for the Firefox Profiler, profiler.firefox.com), perfetto (protobuf for "
+	 "ui.perfetto.dev and trace_processor) or speedscope (JSON for speedscope.app)",
 	 OPTION_CHOICE(struct export_arguments, format, format_names)},
 	{'o', "output", "FILE",
-	 "output file (default: stackbeat.FORMAT.json); - for standard output",
+	 "output file (default: stackbeat.firefox.json, stackbeat.perfetto-trace or "
+	 "stackbeat.speedscope.json); - for standard output",
 	 OPTION_PATH(struct export_arguments, output)},
 	SAMPLE_TYPE_OPTION(struct export_arguments, view.sample_type),
 	FILTER_OPTIONS(struct export_arguments),
@@ -69,7 +74,8 @@ static int cmd_export_parse(struct export_arguments *arguments, int argc, char *
 	if (err || arguments->view.help)
 		return err;
 	if (arguments->format == EXPORT_NONE)
-		return error_set(error, EINVAL, "--format is missing: firefox or speedscope");
+		return error_set(error, EINVAL,
+				 "--format is missing: firefox, perfetto or speedscope");
 	if (!arguments->output)
 		arguments->output = format_files[arguments->format];
 	return 0;
@@ -81,8 +87,14 @@ static int export_trace(const struct export_arguments *arguments, const struct t
 	const char *path = arguments->view.file;
 	const char *name = strcmp(path, "-") ? basename(path) : "stackbeat";
 
-	return arguments->format == EXPORT_FIREFOX ? print_firefox(trace, name, out)
-						   : print_speedscope_trace(trace, name, out);
+	switch (arguments->format) {
+	case EXPORT_FIREFOX:
+		return print_firefox(trace, name, out);
+	case EXPORT_PERFETTO:
+		return write_perfetto(trace, out);
+	default:
+		return print_speedscope_trace(trace, name, out);
+	}
 }
 
 /* What has no time has no place in a trace. */

@@ -9,6 +9,7 @@
 
 #include "failing_malloc.h"
 #include "report/firefox.h"
+#include "report/perfetto.h"
 #include "report/speedscope.h"
 #include "report/trace.h"
 #include "sample_profile.h"
@@ -169,12 +170,18 @@ static int export(const struct profile *profile, print_fn *print, FILE *out)
 	return err;
 }
 
+static int print_perfetto(const struct trace *trace, const char *name, FILE *out)
+{
+	(void)name;
+	return write_perfetto(trace, out);
+}
+
 /* Each allocation fails in turn: there is an error, or the same document. */
 static void exports_without_memory_are_an_error(void **state)
 {
-	print_fn *const formats[] = {print_firefox, print_speedscope_trace};
+	print_fn *const formats[] = {print_firefox, print_perfetto, print_speedscope_trace};
 	struct profile *profile = timed_profile();
-	char expected[16384], printed[16384];
+	char expected[16384] = "", printed[16384] = "";
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
@@ -192,7 +199,7 @@ static void exports_without_memory_are_an_error(void **state)
 			has_failed = malloc_has_failed();
 			fail_malloc(0, false);
 			fclose(out);
-			assert_true(err == -ENOMEM || !strcmp(printed, expected));
+			assert_true(err == -ENOMEM || !memcmp(printed, expected, sizeof(expected)));
 			assert_true(has_failed || !err);
 		}
 	}
