@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import resource
 import shutil
 import signal
@@ -15,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
-                     run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
+                     run, samples_of, start, temporary_directory, test, unload, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces
 from stackbeat import MappedFile, S, Session, AddressSpace, spaces_lost
 from test_permissions import reload_module, busy_as, copy_of_threads
@@ -316,6 +317,49 @@ def lockdown_excludes_the_kernel_part():
     check("the kernel is locked down: no kernel part" in err, f"message {err!r}")
     _, _, err = record("-F", 997, "--user", command=reader)
     check("locked down" not in err, f"an unnecessary message: {err!r}")
+
+
+def check_refused(path, *texts):
+    """Checks that `load` of this command refuses the module for a reason with these texts."""
+    _, err = run(path, "load", status=1)
+    for text in (f"can't load {path.parent}/kmod/", *texts, "enroll the key: 'mokutil --import CERT.der', a reboot, and "
+                 "'Enroll MOK' in the firmware's menu (DKMS signs with /var/lib/dkms/mok.pub)"):
+        check(text in err, f"{text!r} is missing: {err!r}")
+
+
+def sign(module, directory, name):
+    """Appends the signature of a new key to a module, as scripts/sign-file of the kernel does."""
+    key, certificate, signature = (directory / file for file in ("key.pem", "certificate.pem", "signature"))
+    run("openssl", "req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/", "-keyout", key, "-out", certificate)
+    run("openssl", "cms", "-sign", "-md", "sha256", "-binary", "-noattr", "-nocerts", "-signer", certificate, "-inkey", key,
+        "-outform", "DER", "-in", module, "-out", signature)
+    # struct module_signature of the kernel: PKCS#7, and the size.
+    with open(module, "ab") as file:
+        size = file.write(signature.read_bytes())
+        file.write(struct.pack(">2xB5xI", 2, size) + b"~Module signature appended~\n")
+
+
+@lockdown_test
+def lockdown_refuses_untrusted_modules():
+    unload()
+    # The command, with a module of its own, which is unsigned, and then signed with a key that nobody has enrolled.
+    directory = temporary_directory()
+    command = Path(shutil.copy(shutil.which("stackbeat"), directory))
+    module = directory / "kmod" / os.uname().release / "stackbeat.ko"
+    module.parent.mkdir(parents=True)
+    shutil.copy(WORKLOADS.parent / "kmod" / os.uname().release / "stackbeat.ko", module)
+    if not LOCKDOWN.exists():
+        run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
+    # The test before it may have locked more.
+    if "[none]" in LOCKDOWN.read_text():
+        LOCKDOWN.write_text("integrity")
+    check_refused(command, "the kernel is locked down", "this one has no signature; install stackbeat-dkms")
+    Path("/sys/module/module/parameters/sig_enforce").write_text("1")
+    check_refused(command, "this one has no signature; install stackbeat-dkms")
+    sign(module, directory, "a key of nobody")
+    check_refused(command, "does not trust the key of this signature (a key of nobody)")
+    report, _ = start(command, "doctor").communicate()
+    check(re.search(r"module signature +the kernel takes signed modules only\n +-> 'mokutil --import", report), report)
 
 
 # --- ioctl ---------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "lib/module_rules.h"
 
 #define SYS_MODULE "/sys/module/" MODULE_NAME
+#define ADVICE_SIZE 448
 
 bool module_loaded(void)
 {
@@ -83,7 +84,40 @@ static int module_find(struct kmod_ctx *context, struct kmod_module **module, st
 		kernel.release, kernel.release);
 }
 
-/* Why a kernel lets root load no module, and what helps. */
+/* Returns `text`: what the signature of a module that the kernel has refused lacks. */
+static const char *describe_signature(const struct kmod_module *module, char text[ADVICE_SIZE])
+{
+	struct kmod_list *infos = NULL;
+	const char *signer = NULL;
+
+	/* libkmod without libcrypto sees a signature, and not its signer. */
+	if (kmod_module_get_info(module, &infos) >= 0) {
+		for (const struct kmod_list *at = infos; at; at = kmod_list_next(infos, at)) {
+			const char *key = kmod_module_info_get_key(at);
+
+			if (!strcmp(key, "signer"))
+				signer = kmod_module_info_get_value(at);
+			else if (!signer && !strcmp(key, "sig_id"))
+				signer = "";
+		}
+	}
+	if (signer)
+		snprintf(text, ADVICE_SIZE,
+			 "the kernel takes signed modules only, as with Secure Boot, and does not "
+			 "trust the key of this signature%s%.64s%s; enroll the "
+			 "key: " MODULE_RULES_ENROLL,
+			 *signer ? " (" : "", signer, *signer ? ")" : "");
+	else
+		snprintf(text, ADVICE_SIZE,
+			 "the kernel takes signed modules only, as with Secure Boot, and this one "
+			 "has no signature; install stackbeat-dkms, as DKMS signs it, and enroll "
+			 "the key: " MODULE_RULES_ENROLL);
+	if (infos)
+		kmod_module_info_free_list(infos);
+	return text;
+}
+
+/* Why a kernel lets root load no module, and what helps; NULL: it takes signed modules only. */
 static const char *explain_refused_module(void)
 {
 	struct module_rules rules;
@@ -93,27 +127,30 @@ static const char *explain_refused_module(void)
 		return "not permitted: kernel.modules_disabled is 1 until the next boot; load the "
 		       "module early in it, by /etc/modules-load.d";
 	if (rules.lockdown != LOCKDOWN_NONE)
-		return "not permitted: the kernel is locked down (/sys/kernel/security/lockdown), "
-		       "and takes signed modules only; sign it, and enroll the "
-		       "key: " MODULE_RULES_ENROLL;
+		return NULL;
 	return "not permitted: this container forbids loading modules (no CAP_SYS_MODULE); load it "
 	       "on the host by 'stackbeat load', or use 'record --source perf'";
 }
 
-/* Sets the message for an errno value of loading `path`: the reason and advice. Returns -code. */
-static int load_error(int code, const char *path, struct error *error)
+/* Sets the message for an errno value of loading a module: the reason and advice. Returns -code. */
+static int load_error(int code, const struct kmod_module *module, struct error *error)
 {
-	const char *advice;
+	const char *path = kmod_module_get_path(module), *advice;
+	char text[ADVICE_SIZE];
 
 	switch (code) {
 	case EPERM:
 		advice = geteuid() ? "not permitted: loading a module needs root; try sudo"
 				   : explain_refused_module();
+		if (!advice)
+			return error_set(error, code,
+					 "can't load %s: not permitted: the kernel is locked down "
+					 "(/sys/kernel/security/lockdown): %s",
+					 path, describe_signature(module, text));
 		break;
 	case EKEYREJECTED:
 	case ENOKEY:
-		advice = "its signature is missing, or the kernel does not trust its key, as "
-			 "Secure Boot requires; enroll the key: " MODULE_RULES_ENROLL;
+		advice = describe_signature(module, text);
 		break;
 	case ENOEXEC:
 		advice = "it was built for another kernel; rebuild it with 'make module' (see "
@@ -223,7 +260,7 @@ int module_load(char *const *parameters, char path[PATH_MAX], struct error *erro
 	if (err == -EEXIST)
 		err = check_parameters(parameters, error);
 	else if (err)
-		err = load_error(-err, path, error);
+		err = load_error(-err, module, error);
 	/* It names a file that was loaded. */
 	if (err)
 		*path = '\0';

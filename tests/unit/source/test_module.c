@@ -26,6 +26,8 @@ static struct {
 	char wanted[PATH_MAX]; /* in the build tree */
 	unsigned int contexts, modules, lists, flags;
 	struct module_rules rules;
+	const char *const *info; /* keys and values of modinfo; NULL: the file can't be read */
+	unsigned int infos;
 	bool has_log; /* another function than the library's */
 } fake;
 
@@ -148,6 +150,41 @@ const char *kmod_module_get_path(const struct kmod_module *module)
 	return fake.path;
 }
 
+/* An entry of the list is the address of its key. */
+int kmod_module_get_info(const struct kmod_module *module, struct kmod_list **list)
+{
+	assert_ptr_equal(module, FOUND);
+	if (!fake.info)
+		return -ENOENT;
+	*list = *fake.info ? (struct kmod_list *)fake.info : NULL;
+	fake.infos += *list != NULL;
+	return 0;
+}
+
+struct kmod_list *kmod_list_next(const struct kmod_list *list, const struct kmod_list *entry)
+{
+	const char *const *next = (const char *const *)entry + 2;
+
+	assert_ptr_equal(list, fake.info);
+	return *next ? (struct kmod_list *)next : NULL;
+}
+
+const char *kmod_module_info_get_key(const struct kmod_list *entry)
+{
+	return *(const char *const *)entry;
+}
+
+const char *kmod_module_info_get_value(const struct kmod_list *entry)
+{
+	return ((const char *const *)entry)[1];
+}
+
+void kmod_module_info_free_list(struct kmod_list *list)
+{
+	assert_ptr_equal(list, fake.info);
+	fake.infos--;
+}
+
 int kmod_module_insert_module(struct kmod_module *module, unsigned int flags, const char *options)
 {
 	assert_ptr_equal(module, FOUND);
@@ -186,6 +223,7 @@ static int load(const char *first, const char *second)
 	assert_int_equal(fake.contexts, 0);
 	assert_int_equal(fake.modules, 0);
 	assert_int_equal(fake.lists, 0);
+	assert_int_equal(fake.infos, 0);
 	return err;
 }
 
@@ -286,6 +324,46 @@ static void refused_modules_have_a_remedy(void **state)
 	assert_non_null(strstr(error.text, "/etc/modules-load.d"));
 }
 
+static void refused_signatures_are_described(void **state)
+{
+	static const char *const nothing[] = {NULL}, *const none[] = {"version", "1", NULL},
+				 *const anonymous[] = {"version", "1", "sig_id", "PKCS#7", NULL},
+				 *const named[] = {"sig_id",  "PKCS#7", "signer", "Key of X",
+						   "sig_key", "12",     NULL},
+				 *const first[] = {"signer", "Key of X", "sig_id", "PKCS#7", NULL};
+	static const struct {
+		const char *const *info;
+		const char *text;
+	} cases[] = {
+		{NULL, "has no signature; install stackbeat-dkms"},
+		{nothing, "has no signature; install stackbeat-dkms"},
+		{none, "has no signature; install stackbeat-dkms"},
+		{anonymous, "does not trust the key of this signature; enroll"},
+		{named, "does not trust the key of this signature (Key of X); enroll"},
+		{first, "does not trust the key of this signature (Key of X); enroll"},
+	};
+
+	(void)state;
+	fake.in_lib_modules = true;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake.info = cases[i].info;
+		fake.insert_err = -EKEYREJECTED;
+		assert_int_equal(load(NULL, NULL), -EKEYREJECTED);
+		assert_non_null(strstr(error.text, cases[i].text));
+		assert_non_null(strstr(error.text, "'mokutil --import CERT.der'"));
+		/* The whole message. */
+		assert_non_null(strstr(error.text, "/var/lib/dkms/mok.pub)"));
+		if (geteuid())
+			continue;
+		fake.insert_err = -EPERM;
+		fake.rules.lockdown = LOCKDOWN_INTEGRITY;
+		assert_int_equal(load(NULL, NULL), -EPERM);
+		assert_non_null(strstr(error.text, "locked down"));
+		assert_non_null(strstr(error.text, cases[i].text));
+		assert_non_null(strstr(error.text, "/var/lib/dkms/mok.pub)"));
+	}
+}
+
 static void parameters_of_a_loaded_module_are_compared(void **state)
 {
 	static const struct {
@@ -376,6 +454,7 @@ int main(void)
 		TEST(installed_module_is_found),
 		TEST(errors_of_loading_come_with_advice),
 		TEST(refused_modules_have_a_remedy),
+		TEST(refused_signatures_are_described),
 		TEST(parameters_of_a_loaded_module_are_compared),
 		TEST(module_in_use_is_not_unloaded),
 	};
