@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -167,6 +169,63 @@ static void other_user_gets_namespaces_by_one_of_users(void **state)
 	assert_int_equal(exit_code_of(child), 0);
 }
 
+/* As RestrictNamespaces= of systemd. */
+static int refuse_namespace(unsigned int flag)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int err = filter ? seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
+					    SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag))
+			 : -ENOMEM;
+
+	if (!err)
+		err = seccomp_load(filter);
+	seccomp_release(filter);
+	return err;
+}
+
+/* Of a process that is not root, and may have no namespace `flag`: 0, or -errno of
+ * unshare_as_user(). */
+static int check_without_namespace(unsigned int flag)
+{
+	ino_t before[4];
+	int err;
+
+	for (size_t i = 0; i < 4; i++)
+		before[i] = namespace_of(names[i]);
+	if (refuse_namespace(flag))
+		return 40;
+	err = unshare_as_user();
+	if (err)
+		return -err;
+	for (size_t i = 0; i < 4; i++) {
+		if ((namespace_of(names[i]) == before[i]) != !strcmp(names[i], "ipc"))
+			return 41;
+	}
+	return check_empty_root();
+}
+
+static void namespace_of_ipc_may_be_refused(void **state)
+{
+	static const struct {
+		unsigned int refused;
+		int code;
+	} cases[] = {{CLONE_NEWIPC, 0}, {CLONE_NEWNET, EPERM}, {CLONE_NEWUSER, EPERM}};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0) {
+			if (!geteuid() &&
+			    (become_user(OTHER_USER) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
+				_exit(30);
+			_exit(check_without_namespace(cases[i].refused));
+		}
+		assert_int_equal(exit_code_of(child), cases[i].code);
+	}
+}
+
 /* As beside a real-time loop on a kernel of PREEMPT_RT. */
 static void root_is_empty_before_an_unmount_returns(void **state)
 {
@@ -181,6 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(root_gets_namespaces_and_an_empty_root),
 		cmocka_unit_test(other_user_gets_namespaces_by_one_of_users),
+		cmocka_unit_test(namespace_of_ipc_may_be_refused),
 		cmocka_unit_test(root_is_empty_before_an_unmount_returns),
 	};
 
