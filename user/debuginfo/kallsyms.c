@@ -2,10 +2,14 @@
 #include "debuginfo/kallsyms.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
@@ -326,9 +330,29 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 	return 0;
 }
 
-int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error)
+/*
+ * ProtectKernelTunables= of systemd lays an empty file over KALLSYMS_PATH. The unit passes the true
+ * file as standard input, which is opened again, as processes share the position of that one.
+ */
+static FILE *kallsyms_open(const char *path)
 {
 	FILE *stream = fopen(path, "re");
+	struct stat st;
+	struct statfs fs;
+	int first = stream ? getc(stream) : EOF;
+
+	if (first != EOF)
+		ungetc(first, stream);
+	else if (!strcmp(path, KALLSYMS_PATH) && !fstat(STDIN_FILENO, &st) && S_ISREG(st.st_mode) &&
+		 !fstatfs(STDIN_FILENO, &fs) && fs.f_type == PROC_SUPER_MAGIC)
+		return stream ? freopen("/proc/self/fd/0", "re", stream)
+			      : fopen("/proc/self/fd/0", "re");
+	return stream;
+}
+
+int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error)
+{
+	FILE *stream = kallsyms_open(path);
 	int err;
 
 	if (!stream)
@@ -484,7 +508,7 @@ bool kallsyms_is_bounded(const struct kallsyms *kallsyms, uint64_t address)
 
 bool kallsyms_text(const char *path, uint64_t *address)
 {
-	FILE *stream = fopen(path, "re");
+	FILE *stream = kallsyms_open(path);
 	struct line line;
 	size_t capacity = 0;
 	bool found = false;

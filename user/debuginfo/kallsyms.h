@@ -31,6 +31,7 @@ struct kallsyms;
  *	-EPERM	the kernel hides addresses from this process
  *	-ENODATA the file has no functions
  *	-ENOMEM, or the error of a failed read
+ * Where KALLSYMS_PATH is empty, standard input may be that file (systemd/stackbeat.service).
  * kallsyms_parse() reads an open stream; `name` is its name in messages.
  */
 int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error);

@@ -2,7 +2,9 @@
 #include "debuginfo/kallsyms.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
@@ -13,6 +15,19 @@
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 #define TEXT_SIZE(count) ((size_t)(count)*64)
+
+/* What lies over KALLSYMS_PATH, or "", which can't be opened; NULL: nothing. */
+static const char *cover;
+
+/* Replaces libc's function. */
+FILE *fopen(const char *path, const char *mode)
+{
+	const char *opened = cover && !strcmp(path, KALLSYMS_PATH) ? cover : path;
+	int flags = *mode == 'w' ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY;
+	int fd = open(opened, flags | O_CLOEXEC, 0600);
+
+	return fd < 0 ? NULL : fdopen(fd, mode);
+}
 
 static struct kallsyms *parse(const char *text)
 {
@@ -533,6 +548,54 @@ static void test_damaged_packed_table(void **state)
 	assert_null(unpack(&damaged, bytes, size));
 }
 
+/* Reads KALLSYMS_PATH, over which another file lies, with `input` as standard input. */
+static int read_covered(const char *over, const char *input, uint64_t *text)
+{
+	const int before = dup(STDIN_FILENO), fd = open(input, O_RDONLY | O_CLOEXEC);
+	struct kallsyms *kallsyms = NULL;
+	struct error error = {0};
+	int err;
+
+	assert_true(before >= 0 && fd >= 0);
+	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+	close(fd);
+	cover = over;
+	err = kallsyms_read(KALLSYMS_PATH, &kallsyms, &error);
+	kallsyms_free(kallsyms);
+	*text = 0;
+	(void)kallsyms_text(KALLSYMS_PATH, text);
+	/* Nobody has moved it. */
+	assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
+	cover = NULL;
+	assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+	close(before);
+	return err;
+}
+
+static void test_covered_file_is_standard_input(void **state)
+{
+	struct kallsyms *kallsyms = NULL;
+	struct error error;
+	uint64_t text, covered;
+
+	(void)state;
+	if (kallsyms_read(KALLSYMS_PATH, &kallsyms, &error))
+		skip();
+	kallsyms_free(kallsyms);
+	assert_true(kallsyms_text(KALLSYMS_PATH, &text));
+	for (int i = 0; i < 2; i++) {
+		const char *over = i ? "" : "/dev/null";
+
+		assert_int_equal(read_covered(over, KALLSYMS_PATH, &covered), 0);
+		assert_int_equal(covered, text);
+		/* A file that is not the kernel's. */
+		assert_int_equal(read_covered(over, "/dev/null", &covered), i ? -ENOENT : -ENODATA);
+		assert_int_equal(covered, 0);
+	}
+	/* The file itself comes first. */
+	assert_int_equal(read_covered("/proc/self/maps", KALLSYMS_PATH, &covered), -ENODATA);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -553,6 +616,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_lines),
 		cmocka_unit_test(test_packed_table_is_the_same),
 		cmocka_unit_test(test_damaged_packed_table),
+		cmocka_unit_test(test_covered_file_is_standard_input),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
