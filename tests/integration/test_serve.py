@@ -37,7 +37,10 @@ class Server:
         self.process = start(STACKBEAT, "serve", "--listen", f"unix:{self.socket}", "--listen",
                              f"127.0.0.1:{PORT}", "--store", self.store, "--window", 10, *arguments,
                              stderr=subprocess.PIPE, text=True, **options)
-        self.started = [self.process.stderr.readline() for _ in range(3 + arguments.count("--listen"))]
+        # The source, the addresses and, at last, the store.
+        for line in self.process.stderr:
+            if line.startswith("stackbeat: storing in "):
+                break
         wait_until(lambda: self.answers("/healthz"), "an answer")
 
     def get(self, path, method="GET", body=None, headers=None, connect_s=TIMEOUT_S):

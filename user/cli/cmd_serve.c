@@ -140,6 +140,10 @@ static int serve_parse_labels(const struct cli_option *option, char *value, void
 static const struct cli_option serve_options[] = {
 	{'F', "frequency", "HZ", "samples per second and CPU, 1 to 1000 (default: 19)",
 	 OPTION_CALL(serve_parse_rate), OPTION_TARGET(uint32_t, struct serve_options, session.rate)},
+	{0, "source", "SOURCE",
+	 "where samples come from: module, perf (perf_event_open(2), which needs no module), or auto: "
+	 "the module if it can be used, or else perf (default)",
+	 OPTION_CHOICE(struct serve_options, session.source, session_source_names)},
 	{0, "listen", "ADDRESS",
 	 "unix:PATH, or ADDRESS:PORT, as in 127.0.0.1:7079 or [::1]:7079; repeatable; addresses other "
 	 "than the loopback's need --tls-cert, and --token-file or --tls-client-ca "
@@ -229,7 +233,6 @@ static int parse_options(int argc, char **argv, struct serve_options *options, s
 		.store.limits.merge_age_s = {MERGE_AGE_10_MINUTES, MERGE_AGE_HOUR},
 	};
 	session_config_init(&options->session);
-	options->session.source = SOURCE_MODULE;
 	options->session.rate = RATE_DEFAULT;
 	options->session.rate_given = true;
 	options->session.system_wide = true;
@@ -318,21 +321,22 @@ static int open_listeners(struct http_process *server, struct error *error)
 
 static const struct http_process *started_server;
 
-static void print_started(const char *loaded)
+static void print_started(const struct session *session)
 {
 	const struct serve_options *options = &started_server->options;
 
-	if (*loaded)
-		fprintf(stderr, "stackbeat: loaded %s\n", loaded);
+	if (*session->loaded)
+		fprintf(stderr, "stackbeat: loaded %s\n", session->loaded);
+	fprintf(stderr, "stackbeat: source: %s\n", session->source);
 	for (size_t i = 0; i < options->address_count; i++)
 		fprintf(stderr, "stackbeat: serving at %s\n", options->addresses[i].text);
 	if (options->store.path)
 		fprintf(stderr, "stackbeat: storing in %s\n", options->store.path);
 }
 
-static void print_nothing(const char *loaded)
+static void print_nothing(const struct session *session)
 {
-	(void)loaded;
+	(void)session;
 }
 
 /* The arguments, each with a NUL, as /debug/pprof/cmdline shows them. */

@@ -35,6 +35,14 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 	const struct sampler_counters *counters = &metrics->sampler;
 	uint64_t complete = counters->samples;
 
+	metrics_print_head(out, "source_info", "gauge", "The source of the samples.");
+	print_labelled(out, "source_info", "source", counters->is_perf ? "perf" : "module", 1);
+	if (counters->is_perf)
+		print_one(out, "stack_copy_bytes", "gauge",
+			  "Bytes of the user stack that a sample has: deeper stacks are truncated.",
+			  counters->stack_copy);
+	print_one(out, "stack_copies_total", "counter", "Samples with a copy of their user stack.",
+		  counters->session[STACKBEAT_S_STACK_COPIES]);
 	print_one(out, "samples_total", "counter", "Samples in slices that were symbolized.",
 		  counters->samples);
 	metrics_print_head(out, "samples_lost_total", "counter", "Samples lost, by cause.");
@@ -73,7 +81,8 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 	metrics_print_head(
 		out, "overhead_seconds_total", "counter",
 		"CPU time of the module and of all processes of stackbeat, by what it is for.");
-	for (enum cpu_part part = 0; part < CPU_PARTS; part++)
+	/* What perf events cost in the kernel is unknown. */
+	for (enum cpu_part part = counters->is_perf ? CPU_TABLES : 0; part < CPU_PARTS; part++)
 		print_seconds(out, "overhead_seconds_total", cpu_part_name(part),
 			      counters_cpu_ns(counters->session, part));
 	print_seconds(out, "overhead_seconds_total", "http", metrics->cpu_ns);

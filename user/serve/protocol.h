@@ -55,6 +55,8 @@ struct sampler_counters {
 	uint64_t resident_bytes;
 	uint64_t clock_steps; /* see record/recorder.h */
 	uint32_t rate, cpus;
+	uint32_t is_perf; /* the source is perf events */
+	uint32_t stack_copy; /* bytes of the user stack that a sample of perf events has; 0: none */
 };
 
 struct reply {

@@ -434,6 +434,8 @@ static int record_once(void *arg, struct child *child, struct error *error)
 	close_sampler(sampler);
 	if (!recorder)
 		return error_set(error, ENOMEM, "out of memory");
+	/* The source that runs: the module is not looked for again. */
+	session.source = sampler->recorder.session.is_perf ? SOURCE_PERF : SOURCE_MODULE;
 	session.rate = work.ask->rate;
 	session.rate_given = true;
 	recorder->recording.labels = config.labels;
@@ -505,6 +507,8 @@ static void send_counters(struct sampler *sampler, uint32_t id)
 		counters->slices = sampler->slices;
 		counters->rate = recording.rate;
 		counters->cpus = recording.cpus;
+		counters->is_perf = sampler->recorder.session.is_perf;
+		counters->stack_copy = sampler->recorder.session.stack_copy;
 		counters->resident_bytes = sampler_resident_bytes();
 		counters->clock_steps = sampler->recorder.clock_steps;
 	}
@@ -563,6 +567,15 @@ static void sampler_is_drained(void *arg)
 	send_slices(sampler);
 	if (sampler->cut_count || collector_take_is_due(&sampler->recorder.collector))
 		cut_slice(sampler);
+}
+
+/* The source is known now, and nothing refuses it any more. */
+static void sampler_is_configured(const struct session *session, void *arg)
+{
+	struct sampler *sampler = arg;
+
+	sampler->config->started(session);
+	send_slices(sampler);
 }
 
 /* One fd for signals and the socket. */
@@ -637,6 +650,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 				  : 0,
 		.stop_requested = sampler_is_stopped,
 		.drained = sampler_is_drained,
+		.configured = sampler_is_configured,
 		.warning = config->warning,
 		.arg = sampler,
 	};
@@ -654,9 +668,7 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	if (!err)
 		err = open_events(sampler, error);
 	if (!err) {
-		config->started(sampler->recorder.session.loaded);
 		recorder_config.wake_fd = sampler->events;
-		send_slices(sampler);
 		err = recorder_run(&sampler->recorder, &recorder_config, error);
 		/* Whatever starts this command again has to know. */
 		if (!err && sampler->recorder.is_ended_by_others)

@@ -13,6 +13,7 @@
 struct error;
 struct labels;
 struct sandbox_server;
+struct session;
 struct session_config;
 struct symbolize_options;
 struct file_cache;
@@ -28,9 +29,8 @@ struct sampler_config {
 	int socket; /* SOCK_SEQPACKET, of protocol.h */
 	bool has_store; /* slices are kept until they are stored */
 	uint32_t store_labels; /* LABEL_SET()s of stored samples */
-	/* Gets the path of the module that was loaded, when sampling begins; "": it was loaded
-	 * before. */
-	void (*started)(const char *loaded);
+	/* Called with the session when sampling begins. */
+	void (*started)(const struct session *session);
 	void (*warning)(const char *text, void *arg);
 };
 

@@ -21,6 +21,7 @@ int sum_init(struct sum *sum, const struct profile_selection *selection)
 
 int sum_add(struct sum *sum, const struct profile *part)
 {
+	merge_copy_source(sum->profile, part);
 	sum->lost += merge_lost(part);
 	return profile_select(sum->profile, part, sum->selection);
 }

@@ -233,12 +233,15 @@ static uint32_t choose_copy_size(const struct session *session, const struct ses
 	return size;
 }
 
-/* A ring has room for a second, in which the reader may wait for a CPU. */
+/*
+ * A ring has room for two seconds, in which the reader may wait for a CPU, or read the symbols of
+ * the kernel.
+ */
 static uint32_t choose_ring_size(const struct session *session, const struct session_config *config)
 {
 	uint32_t size = config->ring_size;
 
-	while (size < PERF_RING_MAX && size < (uint64_t)session->stack_copy * session->rate)
+	while (size < PERF_RING_MAX && size < UINT64_C(2) * session->stack_copy * session->rate)
 		size *= 2;
 	return size;
 }

@@ -14,6 +14,9 @@
 #define SOURCE "merged window: "
 /* Also the beginning of a comment of record/profile_export.c. */
 #define LOST "lost: "
+#define SAMPLED_BY "source: "
+/* Sources that a profile names: a server that is started again may have another one. */
+#define SAMPLED_BY_MAX 8u
 
 int merge_init(struct merge *merge)
 {
@@ -39,6 +42,36 @@ uint64_t merge_lost(const struct profile *window)
 	return 0;
 }
 
+static bool is_source_comment(const char *text)
+{
+	return !strncmp(text, SAMPLED_BY, strlen(SAMPLED_BY));
+}
+
+/* Returns whether a comment is there, or is one too many. */
+static bool merge_has_source(const struct profile *profile, const char *wanted)
+{
+	unsigned int count = 0;
+
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		const char *text = profile_text(profile, profile->comments.items[i]);
+
+		if (!strcmp(text, wanted))
+			return true;
+		count += is_source_comment(text);
+	}
+	return count >= SAMPLED_BY_MAX;
+}
+
+void merge_copy_source(struct profile *to, const struct profile *from)
+{
+	for (size_t i = 0; i < from->comments.count; i++) {
+		const char *text = profile_text(from, from->comments.items[i]);
+
+		if (is_source_comment(text) && !merge_has_source(to, text))
+			profile_comment(to, "%s", text);
+	}
+}
+
 int merge_add(struct merge *merge, const struct profile *window, const struct window_name *name)
 {
 	int err = name ? array_reserve(&merge->sources, &merge->capacity, merge->count, 1,
@@ -51,6 +84,7 @@ int merge_add(struct merge *merge, const struct profile *window, const struct wi
 		return err;
 	if (name)
 		merge->sources[merge->count++] = *name;
+	merge_copy_source(merge->profile, window);
 	merge->lost += merge_lost(window);
 	merge->start_ns = MIN(merge->start_ns, window->time_ns);
 	if (__builtin_add_overflow(merge->duration_ns, MAX(window->duration_ns, 0),

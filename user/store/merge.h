@@ -35,6 +35,12 @@ int merge_finish(struct merge *merge);
 /* Returns whether a merged window lists a source. */
 bool merge_contains(const struct profile *merged, const struct window_name *source);
 
+/*
+ * Adds the comments of `from` that name its source of samples to `to`, each once. An error stays in
+ * to->error.
+ */
+void merge_copy_source(struct profile *to, const struct profile *from);
+
 /* Returns the number of lost samples that the comments of a window give; 0 if they give none. */
 uint64_t merge_lost(const struct profile *window);
 

@@ -71,6 +71,7 @@ static int parts_write_part(struct atomic_file *file, const struct profile *prof
 	if (!err) {
 		part->time_ns = profile->time_ns;
 		part->duration_ns = profile->duration_ns;
+		merge_copy_source(part, profile);
 		profile_comment(part, "lost: %" PRIu64, merge_lost(profile));
 		err = part->error;
 	}

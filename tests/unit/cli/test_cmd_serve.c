@@ -341,8 +341,12 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	assert_false(is_open(done.lock));
 	for (size_t i = 0; i < fake.inherited; i++)
 		assert_false(is_open(done.sockets[i]));
-	if (fake.loaded)
-		config->started(fake.loaded);
+	if (fake.loaded) {
+		struct session session = {.source = "kernel module"};
+
+		strcpy(session.loaded, fake.loaded);
+		config->started(&session);
+	}
 	config->warning("a warning", NULL);
 	return fake.sampler_err ? error_set(error, -fake.sampler_err, "can't sample") : 0;
 }
@@ -402,9 +406,11 @@ static void options_have_defaults(void **state)
 	fake.loaded = "";
 	assert_int_equal(serve("serve"), STATUS_OK);
 	assert_string_equal(output, "");
-	assert_string_equal(messages, "stackbeat: serving at unix:/run/stackbeat/http.sock\n"
+	assert_string_equal(messages, "stackbeat: source: kernel module\n"
+				      "stackbeat: serving at unix:/run/stackbeat/http.sock\n"
 				      "stackbeat: storing in /var/lib/stackbeat\n" WARNING);
 	assert_int_equal(done.session.rate, 19);
+	assert_int_equal(done.session.source, SOURCE_AUTO);
 	assert_true(done.session.rate_given);
 	assert_string_equal(done.session.cpus, "");
 	assert_true(done.session.cpulist.all);
@@ -488,12 +494,15 @@ static void options_are_parsed(void **state)
 	(void)state;
 	fake.loaded = "/lib/stackbeat.ko";
 	assert_int_equal(serve("serve --listen 127.0.0.1:1 --insecure [::]:2 --store dir "
-			       "--store-size 2M --store-days 3 --window 20 --labels pid,goroutine"),
+			       "--store-size 2M --store-days 3 --window 20 --labels pid,goroutine "
+			       "--source perf"),
 			 STATUS_OK);
 	assert_string_equal(messages, "stackbeat: loaded /lib/stackbeat.ko\n"
+				      "stackbeat: source: kernel module\n"
 				      "stackbeat: serving at 127.0.0.1:1\n"
 				      "stackbeat: serving at [::]:2\n"
 				      "stackbeat: storing in dir\n" WARNING);
+	assert_int_equal(done.session.source, SOURCE_PERF);
 	assert_int_equal(done.listen_count, 2);
 	assert_string_equal(done.addresses[0], "127.0.0.1:1");
 	assert_false(done.insecure[0]);

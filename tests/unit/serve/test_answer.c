@@ -62,6 +62,9 @@ static struct slice_file make_slice(unsigned int number, unsigned int lost)
 	struct profile *profile = example_profile();
 
 	profile_comment(profile, "lost: %u (ring full 1)", lost);
+	profile_comment(profile, "source: perf events");
+	if (lost == 3)
+		profile_comment(profile, "source: kernel module");
 	profile->time_ns = slice.start_ns;
 	profile->duration_ns = slice.duration_ns;
 	assert_int_equal(pprof_write_fd(profile, slice.file, "slice", &error), 0);
@@ -131,6 +134,10 @@ static void slices_are_summed_up(void **state)
 	assert_int_equal(profile->time_ns, start_ns);
 	assert_int_equal(profile->duration_ns, 30 * SECOND);
 	assert_true(has_comment(profile, "lost: 5"));
+	/* Each source once. */
+	assert_int_equal(profile->comments.count, 3);
+	assert_true(has_comment(profile, "source: perf events"));
+	assert_true(has_comment(profile, "source: kernel module"));
 	profile_free(profile);
 	/* They are read again by others. */
 	out = new_file();

@@ -71,6 +71,29 @@ static void values_are_those_of_the_counters(void **state)
 	free(text);
 }
 
+/* What a source does not measure is left out: a 0 would be a lie. */
+static void source_is_named(void **state)
+{
+	struct metrics metrics = {.sampler = {.session[STACKBEAT_S_STACK_COPIES] = 7}};
+	char *text = print(&metrics);
+
+	(void)state;
+	assert_line(text, "stackbeat_source_info{source=\"module\"} 1");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"sampling\"} 0.000000000");
+	assert_line(text, "stackbeat_stack_copies_total 7");
+	assert_null(strstr(text, "stack_copy_bytes"));
+	free(text);
+	metrics.sampler.is_perf = true;
+	metrics.sampler.stack_copy = 8192;
+	text = print(&metrics);
+	assert_line(text, "stackbeat_source_info{source=\"perf\"} 1");
+	assert_line(text, "stackbeat_stack_copy_bytes 8192");
+	assert_null(strstr(text, "part=\"sampling\""));
+	assert_null(strstr(text, "part=\"mappings\""));
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"reading\"} 0.000000000");
+	free(text);
+}
+
 /* HELP and TYPE come before the samples; only counters end in _total, and all of them do. */
 static void form_is_that_of_prometheus(void **state)
 {
@@ -100,6 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_those_of_the_counters),
+		cmocka_unit_test(source_is_named),
 		cmocka_unit_test(form_is_that_of_prometheus),
 	};
 

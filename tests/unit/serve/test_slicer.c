@@ -53,6 +53,7 @@ struct exporter {
 	unsigned int tolerated_missing;
 	uint32_t rate;
 	bool rate_given;
+	enum session_source source;
 	double seconds;
 	int wake_fd;
 	const void *labels, *sandbox, *symbolize, *kallsyms, *cache;
@@ -65,8 +66,9 @@ struct exporter {
 };
 
 static struct {
-	int open_err, run_err, take_err, measure_err, export_err, write_err;
+	int open_err, configure_err, run_err, take_err, measure_err, export_err, write_err;
 	bool fork_fails, has_no_epoll;
+	bool is_perf; /* the source */
 	bool is_due; /* the recorder wants recorder_take() */
 	bool blocks, crashes, reads_kernel; /* processes that export */
 	uint64_t samples; /* of each slice */
@@ -117,6 +119,7 @@ int recorder_open(struct recorder *opened, const struct recorder_config *wanted,
 	if (getpid() != test_pid) {
 		exporter->rate = wanted->session->rate;
 		exporter->rate_given = wanted->session->rate_given;
+		exporter->source = wanted->session->source;
 		exporter->seconds = wanted->seconds;
 		exporter->wake_fd = wanted->wake_fd;
 		exporter->labels =
@@ -137,6 +140,11 @@ int recorder_run(struct recorder *running, const struct recorder_config *wanted,
 	if (getpid() == test_pid) {
 		recorder = running;
 		recorder_config = wanted;
+		if (fake.configure_err)
+			return error_set(message, -fake.configure_err, "can't configure");
+		running->session.is_perf = fake.is_perf;
+		running->session.stack_copy = 8192;
+		wanted->configured(&running->session, wanted->arg);
 		if (fake.script)
 			fake.script();
 	} else {
@@ -527,9 +535,9 @@ static bool is_awake(void)
 	return ppoll(&polled, 1, &none, NULL) > 0;
 }
 
-static void note_start(const char *path)
+static void note_start(const struct session *session)
 {
-	snprintf(loaded, sizeof(loaded), "%s", path);
+	snprintf(loaded, sizeof(loaded), "%.*s", (int)sizeof(loaded) - 1, session->loaded);
 }
 
 static void note_warning(const char *text, void *arg)
@@ -1282,6 +1290,9 @@ static void record_at_another_rate(void)
 	assert_int_equal(recorder->forked_cpu_ns, CPU_NS);
 	assert_int_equal(exporter->rate, 997);
 	assert_true(exporter->rate_given);
+	assert_int_equal(exporter->source, fake.is_perf ? SOURCE_PERF : SOURCE_MODULE);
+	assert_int_equal(counters().is_perf, fake.is_perf);
+	assert_int_equal(counters().stack_copy, 8192);
 	assert_true(exporter->seconds == 30);
 	assert_int_equal(exporter->wake_fd, -1);
 	assert_false(exporter->stops);
@@ -1300,6 +1311,16 @@ static void record_at_another_rate(void)
 static void recording_has_a_session_of_its_own(void **state)
 {
 	(void)state;
+	sample(record_at_another_rate);
+	assert_int_equal(session_config.rate, 19);
+	expect_slice(1);
+}
+
+/* Another look for the module would be in vain, and need rights that are given up. */
+static void recording_has_the_source_that_runs(void **state)
+{
+	(void)state;
+	fake.is_perf = true;
 	sample(record_at_another_rate);
 	assert_int_equal(session_config.rate, 19);
 	expect_slice(1);
@@ -1568,6 +1589,17 @@ static void errors_at_the_start_are_reported(void **state)
 	expect_nothing();
 }
 
+/* A source that may not be used: nobody hears that sampling has begun. */
+static void refused_session_does_not_begin(void **state)
+{
+	(void)state;
+	fake.configure_err = -EPERM;
+	fake.samples = 0;
+	assert_int_equal(sampler_run(&config, &error), -EPERM);
+	assert_string_equal(error.text, "can't configure");
+	assert_string_equal(loaded, "");
+}
+
 /* What was recorded before is sent. */
 static void error_of_the_recorder_ends_it(void **state)
 {
@@ -1622,6 +1654,7 @@ int main(void)
 		TEST(kept_slices_are_bounded),
 		TEST(slow_server_gets_everything_later),
 		TEST(recording_has_a_session_of_its_own),
+		TEST(recording_has_the_source_that_runs),
 		TEST(failed_recording_is_explained),
 		TEST(recordings_at_a_time_are_bounded),
 		TEST(counters_are_those_of_the_recorder),
@@ -1633,6 +1666,7 @@ int main(void)
 		TEST(server_that_hangs_is_given_up),
 		TEST(slow_server_is_waited_for),
 		TEST(errors_at_the_start_are_reported),
+		TEST(refused_session_does_not_begin),
 		TEST(error_of_the_recorder_ends_it),
 	};
 

@@ -561,7 +561,7 @@ static void the_size_of_copies_follows_the_rate(void **state)
 		assert_int_equal(configure(77), 0);
 		assert_int_equal(session.stack_copy, cases[i].copy);
 		assert_true(perf.config.events.ring_size >=
-				    (uint64_t)cases[i].copy * cases[i].rate ||
+				    UINT64_C(2) * cases[i].copy * cases[i].rate ||
 			    perf.config.events.ring_size == 8 << 20);
 	}
 	config.unwind = UNWIND_FRAME_POINTERS;

@@ -182,6 +182,7 @@ static struct profile *make_window(unsigned int number, int64_t start_s)
 	location = example_location(profile, mapping, 0x1000 + number, NULL, name);
 	example_add(profile, &location, 1, 1, 1000 + number, NULL, 0);
 	profile_comment(profile, "lost: %u (ring full 1)", number % 3);
+	profile_comment(profile, "source: %s", number % 2 ? "perf events" : "kernel module");
 	profile->time_ns = start_s * 1000000000;
 	profile->duration_ns = 60 * INT64_C(1000000000);
 	profile->period = 10;
@@ -236,11 +237,26 @@ struct sum {
 	int64_t cpu, duration_ns;
 };
 
+/* Each profile names each source of its samples once. */
+static void assert_sources(const struct profile *profile)
+{
+	unsigned int perf = 0, module = 0;
+
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		const char *text = profile_text(profile, profile->comments.items[i]);
+
+		perf += !strcmp(text, "source: perf events");
+		module += !strcmp(text, "source: kernel module");
+	}
+	assert_true(perf <= 1 && module <= 1 && perf + module);
+}
+
 static int count_profile(const struct profile *profile, const struct window_name *name, void *arg)
 {
 	struct sum *sum = arg;
 
 	sum->windows++;
+	assert_sources(profile);
 	sum->longest = name->seconds > sum->longest ? name->seconds : sum->longest;
 	sum->lost += merge_lost(profile);
 	sum->duration_ns += profile->duration_ns;

@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# `stackbeat serve` by perf events, which need no module and no guest. Nothing depends on how many samples there are: a
+# program runs until the test has seen it.
+# shellcheck disable=SC2317 # its functions are called by run_test
+
+. "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+
+scratch=$(mktemp -d)
+export XDG_CACHE_HOME=$scratch/cache
+server='' spinner=''
+trap 'kill $server $spinner 2>/dev/null; wait; rm -rf "$scratch"' EXIT
+
+# Without frame pointers: its callers are found by its unwind table alone.
+cat >"$scratch/spin_of_serve.c" <<'END'
+static volatile unsigned int sum;
+
+__attribute__((noinline)) void innermost(void)
+{
+	for (unsigned int i = 0; i < 10000000; i++)
+		sum += i;
+}
+
+__attribute__((noinline)) unsigned int outer(void)
+{
+	innermost();
+	return sum + 1;
+}
+
+int main(void)
+{
+	for (;;)
+		sum += outer();
+}
+END
+
+# get PATH: prints the answer, or fails.
+get() {
+	timeout "$hang" python3 -c '
+import http.client, socket, sys
+connection = http.client.HTTPConnection("localhost")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+connection.request("GET", sys.argv[2])
+answer = connection.getresponse()
+sys.stdout.buffer.write(answer.read())
+sys.exit(answer.status != 200)' "$scratch/socket" "$1" 2>>"$scratch/get"
+}
+
+# await COMMAND...: until it succeeds, the server ends, or the time for what hangs is over.
+await() {
+	local end=$((SECONDS + hang))
+	until "$@"; do
+		if ! kill -0 "$server" 2>/dev/null || ((SECONDS > end)); then
+			fail "$*: $(<"$scratch/messages")"
+			return
+		fi
+		sleep 0.1
+	done
+}
+
+start_server() {
+	"$stackbeat" serve --source perf -F 199 --listen "unix:$scratch/socket" --store "$scratch/store" --window 1 \
+		--cache "$scratch/cache" >"$scratch/stdout" 2>"$scratch/messages" </dev/null &
+	server=$!
+	await get /healthz >/dev/null
+}
+
+# has_stack QUERY: whether the profile has a complete stack of the program, with names. It is in the file `profile`.
+has_stack() {
+	get "$1" >"$scratch/profile" && "$stackbeat" report --folded "$scratch/profile" >"$scratch/folded" 2>/dev/null &&
+		grep -q '^_start;.*;main;outer;innermost' "$scratch/folded"
+}
+
+source_is_in_the_profile() {
+	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "$1: no comment about the source"
+}
+
+profiles_have_stacks_by_unwind_tables() {
+	await has_stack '/debug/pprof/profile?seconds=1'
+	source_is_in_the_profile "a part of the session"
+	await has_stack '/debug/pprof/profile?seconds=1&hz=499'
+	source_is_in_the_profile "a session of its own"
+	await has_stack /api/profile
+	source_is_in_the_profile "the store"
+}
+
+services_are_found() {
+	get /api/services | grep -q '"service":"spin_of_serve"' || fail "no service: $(get /api/services)"
+}
+
+start_and_metrics_name_the_source() {
+	[[ $(grep -c '^stackbeat: source: perf events.*: user stacks by copies of ' "$scratch/messages") == 1 ]] ||
+		fail "no line at the start: $(<"$scratch/messages")"
+	get /metrics >"$scratch/metrics"
+	grep -qx 'stackbeat_source_info{source="perf"} 1' "$scratch/metrics" || fail "no source"
+	grep -qE '^stackbeat_stack_copy_bytes [1-9][0-9]+$' "$scratch/metrics" || fail "no size of copies"
+	grep -qE '^stackbeat_stack_copies_total [1-9]' "$scratch/metrics" || fail "no copies"
+	grep -qE '^stackbeat_samples_total [1-9]' "$scratch/metrics" || fail "no samples"
+	! grep -q 'part="sampling"' "$scratch/metrics" || fail "a cost that is not measured"
+}
+
+the_server_ends_when_asked() {
+	kill "$server"
+	wait "$server" || fail "status $?: $(<"$scratch/messages")"
+	server=
+}
+
+# Of a user without rights, one line, before sampling is said to begin.
+without_rights_it_says_what_helps() {
+	local status=0
+	(($(</proc/sys/kernel/perf_event_paranoid) > 0)) || return 0
+	chmod 755 "$scratch"
+	cp "$stackbeat" "$scratch/stackbeat"
+	timeout "$hang" setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all \
+		"$scratch/stackbeat" serve --source perf --listen 127.0.0.1:0 --no-store --no-cache 2>"$scratch/messages" \
+		</dev/null || status=$?
+	[[ $status == 1 && $(wc -l <"$scratch/messages") == 1 ]] || fail "status $status: $(<"$scratch/messages")"
+	grep -q 'sampling the whole system needs root or CAP_PERFMON' "$scratch/messages" ||
+		fail "no remedy: $(<"$scratch/messages")"
+}
+
+tests=(profiles_have_stacks_by_unwind_tables services_are_found start_and_metrics_name_the_source
+	the_server_ends_when_asked without_rights_it_says_what_helps)
+skipped=
+if ((EUID != 0)); then
+	skipped="not root"
+elif ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin_of_serve" "$scratch/spin_of_serve.c"; then
+	skipped="no C compiler here"
+elif ! "$stackbeat" record --source=perf -a -d 0.1 -o "$scratch/profile" >/dev/null 2>"$scratch/messages" &&
+	grep -q 'perf events: ' "$scratch/messages"; then
+	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
+else
+	# The user who serves HTTP passes through it.
+	chmod 755 "$scratch"
+	"$scratch/spin_of_serve" &
+	spinner=$!
+	start_server
+fi
+for name in "${tests[@]}"; do
+	if [[ $skipped ]]; then
+		echo "ok ${name//_/ } # SKIP $skipped"
+	else
+		run_test "$name"
+	fi
+done
+exit "$any_failed"
