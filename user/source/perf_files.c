@@ -37,16 +37,19 @@ struct perf_file {
 	uint64_t size; /* bytes; 0: unknown */
 	uint64_t id; /* 0: none yet, or released */
 	int fd; /* held; -1: none */
+	uint32_t uses; /* by mappings */
 	bool is_unlinked;
 	bool was_read; /* `code` are known */
 };
 
 struct perf_files {
 	pthread_mutex_t mutex; /* of ids and descriptors */
-	struct perf_file **list;
+	struct perf_file **list; /* NULL: an index without a file */
 	size_t count, capacity;
+	size_t unused, first_unused; /* indices without a file; none is before the first one */
 	struct hash by_key, by_id; /* indices of `list` */
 	size_t held; /* descriptors */
+	bool may_have_unused; /* since the last sweep, a file was released, or dropped */
 	uint64_t last_id;
 };
 
@@ -59,15 +62,21 @@ struct perf_files *perf_files_new(void)
 	return files;
 }
 
+static void free_perf_file(struct perf_file *file)
+{
+	if (file)
+		free(file->path);
+	free(file);
+}
+
 void perf_files_free(struct perf_files *files)
 {
 	if (!files)
 		return;
 	for (size_t i = 0; i < files->count; i++) {
-		if (files->list[i]->fd >= 0)
+		if (files->list[i] && files->list[i]->fd >= 0)
 			close(files->list[i]->fd);
-		free(files->list[i]->path);
-		free(files->list[i]);
+		free_perf_file(files->list[i]);
 	}
 	free(files->list);
 	hash_clear(&files->by_key);
@@ -113,6 +122,7 @@ static struct perf_file *new_file(const struct perf_file_key *key, const char *p
 		return NULL;
 	file->key = *key;
 	file->fd = -1;
+	file->uses = 1;
 	file->is_unlinked =
 		length >= strlen(deleted) && !strcmp(path + length - strlen(deleted), deleted);
 	if (file->is_unlinked)
@@ -127,43 +137,87 @@ static struct perf_file *new_file(const struct perf_file_key *key, const char *p
 	return NULL;
 }
 
-/* Stores a file behind the others, which are not moved while another thread uses one. */
-static int append_file(struct perf_files *files, struct perf_file *file)
+/*
+ * Stores a file at an index without one. Others may be reading the list. Returns PERF_FILE_NONE
+ * when out of memory.
+ */
+static uint32_t perf_file_store(struct perf_files *files, struct perf_file *file)
 {
-	int err;
+	uint32_t index = (uint32_t)files->count;
+	int err = 0;
 
 	pthread_mutex_lock(&files->mutex);
-	err = array_reserve(&files->list, &files->capacity, files->count, 1,
-			    sizeof(struct perf_file *));
-	if (!err)
-		files->list[files->count] = file;
+	if (files->unused) {
+		while (files->list[files->first_unused])
+			files->first_unused++;
+		index = (uint32_t)files->first_unused;
+	} else {
+		err = array_reserve(&files->list, &files->capacity, files->count, 1,
+				    sizeof(struct perf_file *));
+	}
+	if (!err && !hash_add(&files->by_key, file_key_hash(&file->key), index)) {
+		files->list[index] = file;
+		files->unused -= index < files->count;
+		files->count += index == files->count;
+	} else {
+		index = PERF_FILE_NONE;
+	}
 	pthread_mutex_unlock(&files->mutex);
-	return err;
+	return index;
 }
 
 uint32_t perf_files_index(struct perf_files *files, const struct perf_file_key *key,
 			  const char *path)
 {
-	const uint32_t hash = file_key_hash(key);
-	uint32_t index = hash_find(&files->by_key, hash, has_key, files, key);
+	uint32_t index = hash_find(&files->by_key, file_key_hash(key), has_key, files, key);
 	struct perf_file *file;
 
 	if (index != HASH_NONE) {
 		if (!files->list[index]->key.generation)
 			files->list[index]->key.generation = key->generation;
+		files->list[index]->uses++;
 		return index;
 	}
-	file = files->count < PERF_FILES_MAX ? new_file(key, path) : NULL;
+	file = files->count - files->unused < PERF_FILES_MAX ? new_file(key, path) : NULL;
 	if (!file)
 		return PERF_FILE_NONE;
-	index = (uint32_t)files->count;
-	if (!append_file(files, file) && !hash_add(&files->by_key, hash, index)) {
-		files->count++;
-		return index;
+	index = perf_file_store(files, file);
+	if (index == PERF_FILE_NONE)
+		free_perf_file(file);
+	return index;
+}
+
+void perf_files_use(struct perf_files *files, uint32_t index)
+{
+	if (index != PERF_FILE_NONE)
+		files->list[index]->uses++;
+}
+
+void perf_files_drop(struct perf_files *files, uint32_t index)
+{
+	if (index == PERF_FILE_NONE || --files->list[index]->uses)
+		return;
+	pthread_mutex_lock(&files->mutex);
+	files->may_have_unused = true;
+	pthread_mutex_unlock(&files->mutex);
+}
+
+void perf_files_sweep(struct perf_files *files)
+{
+	pthread_mutex_lock(&files->mutex);
+	for (uint32_t i = 0; i < files->count && files->may_have_unused; i++) {
+		struct perf_file *file = files->list[i];
+
+		if (!file || file->uses || file->id)
+			continue;
+		hash_remove(&files->by_key, file_key_hash(&file->key), i);
+		free_perf_file(file);
+		files->list[i] = NULL;
+		files->unused++;
 	}
-	free(file->path);
-	free(file);
-	return PERF_FILE_NONE;
+	files->may_have_unused = false;
+	files->first_unused = 0;
+	pthread_mutex_unlock(&files->mutex);
 }
 
 /* Opening */
@@ -380,6 +434,7 @@ int perf_files_release(struct perf_files *files, uint64_t id)
 		files->held -= file->fd >= 0;
 		fd = file->fd;
 		file->fd = -1;
+		files->may_have_unused = true;
 	}
 	pthread_mutex_unlock(&files->mutex);
 	/* Its file system may hang. */

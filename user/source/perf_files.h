@@ -32,11 +32,19 @@ struct perf_files *perf_files_new(void);
 void perf_files_free(struct perf_files *files);
 
 /*
- * Returns the index of a file, which is valid for ever, or PERF_FILE_NONE: there are too many, or
- * no memory. `path`: in the process, perhaps with " (deleted)".
+ * Returns the index of a file, or PERF_FILE_NONE: there are too many, or no memory. It is valid as
+ * long as it is used, and has one use more than before, which the caller ends with
+ * perf_files_drop(). `path`: in the process, perhaps with " (deleted)".
  */
 uint32_t perf_files_index(struct perf_files *files, const struct perf_file_key *key,
 			  const char *path);
+
+/* One use more, or less, of an index; PERF_FILE_NONE has no uses. */
+void perf_files_use(struct perf_files *files, uint32_t index);
+void perf_files_drop(struct perf_files *files, uint32_t index);
+
+/* Forgets files that are neither used nor announced. Call it about once a second. */
+void perf_files_sweep(struct perf_files *files);
 
 /*
  * Returns the id of a file for records. If it has none, or it was released, opens the file, gives

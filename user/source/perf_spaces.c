@@ -48,6 +48,7 @@ struct perf_thread {
 	uint32_t tid;
 	uint32_t pid;
 	char comm[STACKBEAT_COMM_SIZE];
+	bool may_have_ended; /* records were lost, perhaps of its end */
 };
 
 struct perf_spaces {
@@ -59,6 +60,7 @@ struct perf_spaces {
 	struct perf_thread *threads;
 	size_t thread_count, thread_capacity;
 	struct hash by_tid;
+	bool threads_may_have_ended; /* one of them */
 	uint64_t last_space;
 	struct perf_spaces_counts counts;
 };
@@ -74,8 +76,16 @@ struct perf_spaces *perf_spaces_new(struct perf_files *files, struct record_buff
 	return spaces;
 }
 
-static void free_process(struct perf_process *process)
+static void clear_ranges(struct perf_spaces *spaces, struct perf_ranges *ranges)
 {
+	for (size_t i = 0; i < ranges->count; i++)
+		perf_files_drop(spaces->files, ranges->items[i].file);
+	ranges->count = 0;
+}
+
+static void free_process(struct perf_spaces *spaces, struct perf_process *process)
+{
+	clear_ranges(spaces, &process->ranges);
 	free(process->ranges.items);
 	free(process->cgroup);
 	free(process);
@@ -86,7 +96,7 @@ void perf_spaces_free(struct perf_spaces *spaces)
 	if (!spaces)
 		return;
 	for (size_t i = 0; i < spaces->process_count; i++)
-		free_process(spaces->processes[i]);
+		free_process(spaces, spaces->processes[i]);
 	free(spaces->processes);
 	free(spaces->threads);
 	hash_clear(&spaces->by_pid);
@@ -150,7 +160,7 @@ static void remove_process(struct perf_spaces *spaces, size_t index)
 	const size_t last = spaces->process_count - 1;
 
 	hash_remove(&spaces->by_pid, task_hash(spaces->processes[index]->pid), (uint32_t)index);
-	free_process(spaces->processes[index]);
+	free_process(spaces, spaces->processes[index]);
 	spaces->process_count = last;
 	if (index == last)
 		return;
@@ -202,61 +212,78 @@ static void remove_thread(struct perf_spaces *spaces, uint32_t tid)
 
 /* Mappings */
 
-/* Cuts [start, end) out of the ranges. The array has room for one range more. */
-static void cut_range(struct perf_ranges *ranges, uint64_t start, uint64_t end)
+/* Returns the index of the first range that ends behind an address. */
+static size_t find_range(const struct perf_ranges *ranges, uint64_t address)
 {
-	size_t kept = 0;
+	size_t first = 0, end = ranges->count;
 
-	for (size_t i = 0; i < ranges->count; i++) {
-		struct perf_range range = ranges->items[i];
+	while (first < end) {
+		const size_t middle = first + (end - first) / 2;
 
-		if (range.end <= start || range.start >= end) {
-			ranges->items[kept++] = range;
-			continue;
-		}
-		if (range.start < start && range.end > end) {
-			/* Its middle is cut out: the ranges behind it move by one. */
-			memmove(ranges->items + i + 2, ranges->items + i + 1,
-				(ranges->count - i - 1) * sizeof(range));
-			ranges->items[i].end = start;
-			ranges->items[i + 1] = range;
-			ranges->items[i + 1].offset += end - range.start;
-			ranges->items[i + 1].start = end;
-			ranges->count++;
-			return;
-		}
-		if (range.start < start) {
-			range.end = start;
-			ranges->items[kept++] = range;
-		} else if (range.end > end) {
-			range.offset += end - range.start;
-			range.start = end;
-			ranges->items[kept++] = range;
-		}
+		if (ranges->items[middle].end <= address)
+			first = middle + 1;
+		else
+			end = middle;
 	}
-	ranges->count = kept;
+	return first;
 }
 
-/* Returns 0 or -ENOMEM. A mapping beyond the limit is dropped, and counted. */
+/*
+ * Cuts [start, end) out of the ranges, and returns the index of the first one behind it. The array
+ * has room for one range more.
+ */
+static size_t cut_range(struct perf_spaces *spaces, struct perf_ranges *ranges, uint64_t start,
+			uint64_t end)
+{
+	size_t at = find_range(ranges, start), last = at, kept = 0;
+	struct perf_range rest[2] = {{.start = 0}};
+
+	for (; last < ranges->count && ranges->items[last].start < end; last++) {
+		const struct perf_range *range = &ranges->items[last];
+		const size_t before = kept;
+
+		if (range->start < start) {
+			rest[kept] = *range;
+			rest[kept++].end = start;
+		}
+		if (range->end > end) {
+			rest[kept] = *range;
+			rest[kept].offset += end - range->start;
+			rest[kept++].start = end;
+		}
+		if (kept == before)
+			perf_files_drop(spaces->files, range->file);
+		else if (kept == before + 2)
+			perf_files_use(spaces->files, range->file);
+	}
+	memmove(ranges->items + at + kept, ranges->items + last,
+		(ranges->count - last) * sizeof(*ranges->items));
+	memcpy(ranges->items + at, rest, kept * sizeof(*rest));
+	ranges->count += kept;
+	ranges->count -= last - at;
+	return find_range(ranges, start);
+}
+
+/*
+ * Takes the use of the file. Returns 0 or -ENOMEM. A mapping beyond the limit is dropped, and
+ * counted.
+ */
 static int insert_range(struct perf_spaces *spaces, struct perf_ranges *ranges,
 			const struct perf_range *range)
 {
-	size_t at = ranges->count;
+	size_t at;
 
 	if (array_reserve(&ranges->items, &ranges->capacity, ranges->count, 2,
-			  sizeof(*ranges->items)))
+			  sizeof(*ranges->items))) {
+		perf_files_drop(spaces->files, range->file);
 		return -ENOMEM;
-	/* Mappings that are read, or copied for a child, come in order. */
-	if (at && ranges->items[at - 1].end > range->start) {
-		cut_range(ranges, range->start, range->end);
-		at = 0;
 	}
+	at = cut_range(spaces, ranges, range->start, range->end);
 	if (ranges->count >= STACKBEAT_MAPPINGS_MAX) {
+		perf_files_drop(spaces->files, range->file);
 		spaces->counts.dropped++;
 		return 0;
 	}
-	while (at < ranges->count && ranges->items[at].start < range->start)
-		at++;
 	memmove(ranges->items + at + 1, ranges->items + at,
 		(ranges->count - at) * sizeof(*ranges->items));
 	ranges->items[at] = *range;
@@ -337,16 +364,18 @@ static int add_read_mapping(const struct perf_mapping *mapping, bool is_main, vo
 static int read_ranges(struct perf_spaces *spaces, struct perf_process *process)
 {
 	struct range_reader reader = {spaces, process};
-	const struct perf_ranges before = process->ranges;
+	struct perf_ranges before = process->ranges;
 	int err;
 
 	process->ranges = (struct perf_ranges){.items = NULL};
 	err = perf_process_mappings(process->pid, add_read_mapping, &reader);
 	if (!err && process->ranges.count) {
+		clear_ranges(spaces, &before);
 		free(before.items);
 		return 0;
 	}
 	/* It has ended: the mappings that are known are the last ones. */
+	clear_ranges(spaces, &process->ranges);
 	free(process->ranges.items);
 	process->ranges = before;
 	return err == -ENOMEM ? err : 0;
@@ -405,7 +434,7 @@ int perf_spaces_comm(struct perf_spaces *spaces, uint32_t pid, uint32_t tid, con
 			return -ENOMEM;
 		/* A new address space. */
 		process->space = 0;
-		process->ranges.count = 0;
+		clear_ranges(spaces, &process->ranges);
 		process->is_stale = false;
 		process->awaits_main = true;
 	}
@@ -419,8 +448,10 @@ static int perf_space_inherit(struct perf_spaces *spaces, struct perf_process *p
 	int err = 0;
 
 	process->cgroup = parent->cgroup ? strdup(parent->cgroup) : NULL;
-	for (size_t i = 0; i < parent->ranges.count && !err; i++)
+	for (size_t i = 0; i < parent->ranges.count && !err; i++) {
+		perf_files_use(spaces->files, parent->ranges.items[i].file);
 		err = insert_range(spaces, &process->ranges, &parent->ranges.items[i]);
+	}
 	return err;
 }
 
@@ -467,6 +498,9 @@ void perf_spaces_lost(struct perf_spaces *spaces)
 		spaces->processes[i]->is_stale = true;
 		spaces->processes[i]->may_have_ended = true;
 	}
+	for (size_t i = 0; i < spaces->thread_count; i++)
+		spaces->threads[i].may_have_ended = true;
+	spaces->threads_may_have_ended = true;
 }
 
 void perf_spaces_thread_comm(struct perf_spaces *spaces, uint32_t pid, uint32_t tid,
@@ -559,9 +593,28 @@ int perf_spaces_sample(struct perf_spaces *spaces, uint32_t pid, uint64_t *id, u
 	return err;
 }
 
+static void sweep_threads(struct perf_spaces *spaces)
+{
+	char path[64];
+
+	for (size_t i = spaces->thread_count; i > 0 && spaces->threads_may_have_ended; i--) {
+		struct perf_thread *thread = &spaces->threads[i - 1];
+
+		if (!thread->may_have_ended)
+			continue;
+		thread->may_have_ended = false;
+		snprintf(path, sizeof(path), "/proc/%u/task/%u", thread->pid, thread->tid);
+		if (access(path, F_OK))
+			remove_thread(spaces, thread->tid);
+	}
+	spaces->threads_may_have_ended = false;
+}
+
 void perf_spaces_sweep(struct perf_spaces *spaces)
 {
 	char path[32];
+
+	sweep_threads(spaces);
 
 	for (size_t i = spaces->process_count; i > 0; i--) {
 		struct perf_process *process = spaces->processes[i - 1];
@@ -575,6 +628,7 @@ void perf_spaces_sweep(struct perf_spaces *spaces)
 		remove_thread(spaces, process->pid);
 		remove_process(spaces, i - 1);
 	}
+	perf_files_sweep(spaces->files);
 }
 
 void perf_spaces_counts(const struct perf_spaces *spaces, struct perf_spaces_counts *counts)

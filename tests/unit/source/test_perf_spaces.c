@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a source of perf events knows of processes and files stays right and bounded over days. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/perf_files.h"
+#include "source/perf_record.h"
+#include "source/perf_spaces.h"
+#include "source/record_buffer.h"
+
+/* No process of this machine: nothing of it is read from /proc. */
+#define PID 0x7ffffff0u
+#define CHILD 0x7ffffff4u
+/* More files than are remembered at a time. */
+#define FILES 70000u
+#define PAGES 64u
+#define ROUNDS 2000u
+
+static struct perf_files *files;
+static struct perf_spaces *spaces;
+static struct record_buffer out;
+
+static int set_up(void **state)
+{
+	(void)state;
+	files = perf_files_new();
+	spaces = perf_spaces_new(files, &out);
+	return !spaces;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	perf_spaces_free(spaces);
+	perf_files_free(files);
+	record_buffer_clear(&out);
+	return 0;
+}
+
+static void map(uint32_t pid, uint64_t start, uint64_t end, uint64_t inode)
+{
+	const struct perf_mapping mapping = {.start = start,
+					     .end = end,
+					     .offset = start,
+					     .device_major = 8,
+					     .inode = inode,
+					     .path = "/none/file"};
+
+	assert_int_equal(perf_spaces_map(spaces, pid, &mapping), 0);
+}
+
+static void exec(uint32_t pid)
+{
+	assert_int_equal(perf_spaces_comm(spaces, pid, pid, "program", true), 0);
+}
+
+/* Samples a process, whose records are in `out` then. */
+static void sample(uint32_t pid)
+{
+	uint32_t generation;
+	uint64_t id;
+
+	record_buffer_remove(&out, out.used);
+	assert_int_equal(perf_spaces_sample(spaces, pid, &id, &generation), 0);
+}
+
+/* Calls `fn` with each record of `out` that has a type. Returns their number. */
+static size_t each_record(uint16_t type, void (*fn)(const void *record))
+{
+	size_t count = 0;
+
+	for (size_t at = 0; at < out.used;) {
+		const struct stackbeat_record *record = (const void *)(out.data + at);
+
+		if (record->type == type) {
+			fn(record);
+			count++;
+		}
+		at += record->size;
+	}
+	return count;
+}
+
+static void nothing(const void *record)
+{
+	(void)record;
+}
+
+static uint64_t file_id;
+
+static void note_file(const void *record)
+{
+	file_id = ((const struct stackbeat_file *)record)->file;
+}
+
+/* A machine that builds programs all day. */
+static void files_that_nothing_maps_are_forgotten(void **state)
+{
+	const struct perf_file_key key = {.major = 8, .inode = FILES + 1};
+	struct perf_spaces_counts counts;
+
+	(void)state;
+	for (uint32_t i = 1; i <= FILES; i++) {
+		exec(PID);
+		map(PID, 0x1000, 0x2000, i);
+		if (i % 1000 == 0)
+			perf_spaces_sweep(spaces);
+	}
+	perf_spaces_counts(spaces, &counts);
+	assert_int_equal(counts.without_file, 0);
+	perf_spaces_sweep(spaces);
+	/* The last file has a place of a file that was swept. */
+	assert_true(perf_files_index(files, &key, "/none/file") < 1001);
+}
+
+/* The reader asks for its bytes, and releases it. */
+static void announced_files_are_kept(void **state)
+{
+	const struct perf_file_key key = {.major = 8, .inode = 4242};
+	uint32_t index;
+
+	(void)state;
+	exec(PID);
+	map(PID, 0x1000, 0x2000, key.inode);
+	sample(PID);
+	assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_file), 1);
+	exec(PID);
+	perf_spaces_sweep(spaces);
+	index = perf_files_index(files, &key, "/none/file");
+	assert_int_equal(
+		perf_files_announce(files, index, &(struct perf_file_place){PID, 0, 1}, &out),
+		file_id);
+	perf_files_drop(files, index);
+	assert_int_equal(perf_files_release(files, file_id), 0);
+	perf_spaces_sweep(spaces);
+	assert_int_equal(perf_files_release(files, file_id), -ENOENT);
+	/* It is another file: of the same inode, but new. */
+	index = perf_files_index(files, &key, "/none/file");
+	assert_true(perf_files_announce(files, index, &(struct perf_file_place){PID, 0, 1}, &out) >
+		    file_id);
+}
+
+/* Pages of the process: the inode of each, as a model. */
+static uint64_t pages[PAGES], got[PAGES];
+
+static void note_mapping(const void *record)
+{
+	const struct stackbeat_mapping *mapping = record;
+
+	assert_int_equal(mapping->offset, mapping->start);
+	for (uint64_t page = mapping->start >> 12; page < mapping->end >> 12; page++) {
+		assert_int_equal(got[page], 0);
+		got[page] = mapping->file;
+	}
+}
+
+/* Which inode a file ID has. */
+static uint64_t inodes[ROUNDS * PAGES];
+
+static void note_inode(const void *record)
+{
+	const struct stackbeat_file *file = record;
+
+	inodes[file->file] = file->inode;
+}
+
+static void release_file(const void *record)
+{
+	const struct stackbeat_file *file = record;
+
+	assert_int_equal(perf_files_release(files, file->file), 0);
+}
+
+/* Files, too: a use that is dropped too early frees what is still mapped. */
+static void mappings_are_as_in_a_model(void **state)
+{
+	unsigned int seed = 47;
+
+	(void)state;
+	exec(PID);
+	for (uint32_t round = 1; round <= ROUNDS; round++) {
+		const uint64_t first = (uint64_t)rand_r(&seed) % PAGES;
+		const uint64_t count = 1 + (uint64_t)rand_r(&seed) % (PAGES - first);
+
+		map(PID, first << 12, (first + count) << 12, round);
+		for (uint64_t page = first; page < first + count; page++)
+			pages[page] = round;
+		if (round % 16)
+			continue;
+		/* A child has the same mappings, and its end leaves the parent's. */
+		assert_int_equal(perf_spaces_fork(spaces, CHILD, CHILD, PID, PID), 0);
+		sample(CHILD);
+		memset(got, 0, sizeof(got));
+		each_record(STACKBEAT_RECORD_FILE, note_inode);
+		assert_true(each_record(STACKBEAT_RECORD_MAPPING, note_mapping));
+		for (uint64_t page = 0; page < PAGES; page++)
+			assert_int_equal(got[page] ? inodes[got[page]] : 0, pages[page]);
+		each_record(STACKBEAT_RECORD_FILE, release_file);
+		perf_spaces_exit(spaces, CHILD, CHILD);
+		perf_spaces_sweep(spaces);
+	}
+}
+
+/* Their ends may be among the records that were lost: else the table has all threads for ever. */
+static void threads_are_forgotten_after_lost_records(void **state)
+{
+	char comm[STACKBEAT_COMM_SIZE];
+
+	(void)state;
+	exec(PID);
+	assert_int_equal(perf_spaces_comm(spaces, PID, PID + 1, "worker", false), 0);
+	perf_spaces_sweep(spaces);
+	perf_spaces_thread_comm(spaces, PID, PID + 1, comm);
+	assert_string_equal(comm, "worker");
+	perf_spaces_lost(spaces);
+	perf_spaces_sweep(spaces);
+	perf_spaces_thread_comm(spaces, PID, PID + 1, comm);
+	assert_string_equal(comm, "");
+	/* The process, too. */
+	sample(PID);
+	assert_int_equal(each_record(STACKBEAT_RECORD_MAPPING, nothing), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(files_that_nothing_maps_are_forgotten),
+		TEST(announced_files_are_kept),
+		TEST(mappings_are_as_in_a_model),
+		TEST(threads_are_forgotten_after_lost_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
