@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
-                     temporary_directory, test, wait_until, workload)
+                     temporary_directory, test, wait_until, WORKLOADS, workload)
 
 
 def check_refused(arguments, status, cwd, command="record"):
@@ -214,7 +214,10 @@ def profile_is_written_to_standard_output():
     with open(path, "wb") as file:
         run("stackbeat", "record", "-F", 997, "-q", "-o", "-", *workload("deep", 5, 100000000),
             stdout=file)
-    check(samples_of(pprof.Profile(path), "deep"), "no samples on standard output")
+    profile = pprof.Profile(path)
+    check(samples_of(profile, "deep"), "no samples on standard output")
+    # pprof takes the first mapping for the program's.
+    check_equal(profile.mappings[0].filename, str(WORKLOADS / "deep"), "first mapping")
 
 
 @test

@@ -90,6 +90,8 @@ struct address_spaces {
 	struct process process; /* read last: a process that calls exec has several spaces */
 	bool same_pid_ns;
 	uint64_t noted_at; /* ns: when the latest generations were noted */
+	uint32_t main_pid; /* see address_spaces_follow_main() */
+	char *main_path;
 	struct address_space_counts counts;
 };
 
@@ -129,6 +131,7 @@ void address_spaces_free(struct address_spaces *spaces)
 	hash_clear(&spaces->by_pid);
 	free(spaces->slots);
 	free(spaces->list);
+	free(spaces->main_path);
 	free(spaces->root);
 	free(spaces);
 }
@@ -357,6 +360,34 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 	return 0;
 }
 
+void address_spaces_follow_main(struct address_spaces *spaces, uint32_t pid)
+{
+	spaces->main_pid = pid;
+}
+
+const char *address_spaces_main_path(const struct address_spaces *spaces)
+{
+	return spaces->main_path;
+}
+
+/* Notes the executable file of the process that is followed. Without memory, the earlier one stays.
+ */
+static void note_main(struct address_spaces *spaces, const struct address_space *space,
+		      const struct mapping *mapping)
+{
+	uint32_t pid = spaces->same_pid_ns ? space->pid : space->ns_pid;
+	bool is_offset;
+	char *path;
+
+	if (!spaces->main_pid || pid != spaces->main_pid || mapping->segment < SEGMENT_FILES)
+		return;
+	path = strdup(segment_file(spaces->files, mapping->segment, &is_offset)->path);
+	if (!path)
+		return;
+	free(spaces->main_path);
+	spaces->main_path = path;
+}
+
 int address_spaces_add_mapping(struct address_spaces *spaces,
 			       const struct stackbeat_mapping *record)
 {
@@ -369,6 +400,8 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 	err = resolve_segment(spaces, space, record, &mapping);
 	if (err)
 		return err;
+	if (record->record.flags & STACKBEAT_MAPPING_MAIN_BINARY)
+		note_main(spaces, space, &mapping);
 	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
 		return mapping_history_add_event(space->history, record->generation, &mapping,
 						 &spaces->counts.mappings_dropped);

@@ -97,6 +97,13 @@ struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
  */
 void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same);
 
+/*
+ * From now on, notes the executable file of a process, by its ID here. address_spaces_main_path()
+ * returns its path, which is valid until the next record is added; NULL: unknown.
+ */
+void address_spaces_follow_main(struct address_spaces *spaces, uint32_t pid);
+const char *address_spaces_main_path(const struct address_spaces *spaces);
+
 /* Add a record (see source/ring_decode.h). Return 0 or -ENOMEM. */
 int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_address_space *record);
 int address_spaces_add_mapping(struct address_spaces *spaces,

@@ -116,6 +116,7 @@ struct profile {
 	struct profile_value_type period_type;
 	uint32_t default_type; /* name of a value type */
 	uint32_t drop_frames, keep_frames, doc_url; /* as in profile.proto */
+	uint32_t main_file; /* of the program, whose mapping is to be the first; not written */
 	PROFILE_TABLE(struct profile_value_type) types; /* of the values; no entry 0 */
 	PROFILE_TABLE(uint32_t) comments; /* strings; no entry 0 */
 

@@ -152,6 +152,25 @@ void profile_translate_moments(struct profile_translation *translation)
 	}
 }
 
+void profile_translate_first_mapping(struct profile_translation *translation)
+{
+	const struct profile *from = translation->from;
+	uint32_t first = UINT32_MAX;
+
+	for (size_t i = 1; i < from->locations.count; i++) {
+		const uint32_t number = from->locations.items[i].mapping;
+		const bool is_main = number && from->main_file &&
+				     from->mappings.items[number].file == from->main_file;
+
+		if (is_main || (number == 1 && first == UINT32_MAX))
+			first = number;
+		if (is_main)
+			break;
+	}
+	if (first != UINT32_MAX)
+		translate_mapping(translation, first);
+}
+
 void profile_translate_head(struct profile_translation *translation)
 {
 	const struct profile *from = translation->from;
@@ -169,6 +188,7 @@ void profile_translate_head(struct profile_translation *translation)
 	into->drop_frames = profile_translate_string(translation, from->drop_frames);
 	into->keep_frames = profile_translate_string(translation, from->keep_frames);
 	into->doc_url = profile_translate_string(translation, from->doc_url);
+	into->main_file = profile_translate_string(translation, from->main_file);
 }
 
 /* The numbers of stacks and label sets: `room` has space for the largest one. */
@@ -235,8 +255,10 @@ int profile_merge(struct profile *into, const struct profile *from)
 
 	if (!sequences.stacks || !sequences.label_sets || !sequences.room)
 		err = -ENOMEM;
-	if (!err && !into->types.count)
+	if (!err && !into->types.count) {
 		profile_translate_head(&translation);
+		profile_translate_first_mapping(&translation);
+	}
 	err = err ?: into->error;
 	if (!err && !profile_has_types_of(into, from))
 		err = -EINVAL;

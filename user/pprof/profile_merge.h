@@ -48,6 +48,13 @@ void profile_translate_sample(struct profile_translation *translation, size_t sa
 			      uint32_t stack, uint32_t label_set);
 void profile_translate_moments(struct profile_translation *translation);
 
+/*
+ * Adds the mapping that is to be the first one of a profile that has none: pprof takes it for the
+ * program's. It is a mapping of main_file, if there is one, or else the first one of `from`, if it
+ * has locations.
+ */
+void profile_translate_first_mapping(struct profile_translation *translation);
+
 /* Copies the head, without comments, to a profile that has none. */
 void profile_translate_head(struct profile_translation *translation);
 

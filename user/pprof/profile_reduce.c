@@ -110,6 +110,7 @@ static int reduce_fill(struct profile *into, const struct profile *from, const s
 		err = -ENOMEM;
 	if (!err) {
 		profile_translate_head(&translation);
+		profile_translate_first_mapping(&translation);
 		for (size_t i = 0; i < from->samples.count; i++) {
 			if (i < whole)
 				add_whole(&translation, ranks[i].sample, room);

@@ -273,6 +273,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 	int err = -ENOMEM, normalize_err;
 
 	*warning->text = '\0';
+	profile->main_file = profile_string(profile, recording->main_path);
 	if (live.kernel)
 		err = end_step(profile,
 			       profile_export_symbolize(profile, &live, recording, warning));

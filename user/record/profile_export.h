@@ -21,6 +21,7 @@ struct window;
 /* The properties of a recording beside its samples. */
 struct recording {
 	const char *command_line;
+	const char *main_path; /* of the executable file of the command; NULL: unknown */
 	const char *ended_by; /* the error that has ended the recording; NULL: none */
 	const struct labels *labels; /* the window was made with them */
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */

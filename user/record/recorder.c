@@ -354,6 +354,7 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	if (err)
 		return err;
 	counters_subtract(recording->counts, recorder->taken.counts);
+	recording->main_path = address_spaces_main_path(recorder->collector.spaces);
 	recording->start_ns =
 		wall_clock_ns(&recorder->clock, recorder->start + recorder->taken.duration_ns,
 			      recorder->taken_suspended_ns);
@@ -446,6 +447,16 @@ static int use_tables(struct recorder *recorder, const struct recorder_config *c
 	return collector_use_tables(&recorder->collector, &unwinding, error);
 }
 
+/* The program that is recorded; where all are, none of them is more than another one. */
+static void recorder_follow_main(struct recorder *recorder, const struct session_config *config)
+{
+	if (recorder->command.pid && !config->system_wide)
+		address_spaces_follow_main(recorder->collector.spaces,
+					   (uint32_t)recorder->command.pid);
+	else if (config->pid_count == 1)
+		address_spaces_follow_main(recorder->collector.spaces, config->pids[0]);
+}
+
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error)
 {
@@ -458,6 +469,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (config->command)
 		err = child_command_prepare(&recorder->command, config->command,
 					    config->command_signals, error);
+	if (!err)
+		recorder_follow_main(recorder, config->session);
 	/* After the fork of the command, which inherits the limit of open files. */
 	if (!err && process_watch_open(&recorder->targets, config->session->pids,
 				       config->session->pid_count))

@@ -274,6 +274,7 @@ static int prune_all(struct pruner *pruner, const struct droppers *droppers)
 		err = find_cuts(pruner, droppers);
 	if (!err) {
 		profile_translate_head(&pruner->translation);
+		profile_translate_first_mapping(&pruner->translation);
 		for (size_t i = 0; i < from->comments.count; i++)
 			profile_add_comment(pruner->into,
 					    profile_translate_string(&pruner->translation,

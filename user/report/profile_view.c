@@ -400,6 +400,7 @@ static int make_view(struct maker *maker)
 	}
 	if (!err) {
 		profile_translate_head(&maker->translation);
+		profile_translate_first_mapping(&maker->translation);
 		for (size_t i = 0; i < from->comments.count; i++)
 			profile_add_comment(maker->into,
 					    profile_translate_string(&maker->translation,

@@ -167,6 +167,7 @@ int go_runtime_hide(struct profile *profile)
 		err = -ENOMEM;
 	if (!err) {
 		profile_translate_head(&hiding.translation);
+		profile_translate_first_mapping(&hiding.translation);
 		for (size_t i = 0; i < profile->samples.count; i++) {
 			const struct profile_sample *sample = &profile->samples.items[i];
 			const uint32_t stack = translate_stack(&hiding, sample->stack);

@@ -274,6 +274,7 @@ int normalize_profile(struct profile *profile, bool drop_label, struct truncatio
 		merge_places(profile);
 		normalizer_describe_locations(&normalizer);
 		profile_translate_head(&normalizer.translation);
+		profile_translate_first_mapping(&normalizer.translation);
 		for (size_t i = 0; i < profile->samples.count; i++)
 			normalize_sample(&normalizer, i);
 		profile_translate_moments(&normalizer.translation);

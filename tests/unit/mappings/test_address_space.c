@@ -169,6 +169,30 @@ static void mappings_resolve_to_segments(void **state)
 	assert_null(segment_file(mapped, SEGMENT_ANON, &is_offset));
 }
 
+static void program_of_the_recorded_process_is_noted(void **state)
+{
+	uint64_t shell, program;
+
+	(void)state;
+	write_text(in_sandbox("sh"), "");
+	write_text(in_sandbox("program"), "");
+	shell = fake_file(mapped, &files, in_sandbox("sh"));
+	program = fake_file(mapped, &files, in_sandbox("program"));
+	assert_null(address_spaces_main_path(spaces));
+	address_spaces_follow_main(spaces, 10);
+	fake_space(spaces, 1, 9, 1, "a");
+	fake_mapping(spaces, 1, 1, STACKBEAT_MAPPING_MAIN_BINARY, 0x1000, 0x2000, shell, 0);
+	assert_null(address_spaces_main_path(spaces));
+	fake_space(spaces, 2, 10, 1, "a");
+	fake_mapping(spaces, 2, 1, STACKBEAT_MAPPING_MAIN_BINARY, 0x1000, 0x2000, shell, 0);
+	fake_mapping(spaces, 2, 1, 0, 0x3000, 0x4000, program, 0);
+	assert_string_equal(address_spaces_main_path(spaces), in_sandbox("sh"));
+	/* It has called exec. */
+	fake_space(spaces, 3, 10, 1, "a");
+	fake_mapping(spaces, 3, 1, STACKBEAT_MAPPING_MAIN_BINARY, 0x1000, 0x2000, program, 0);
+	assert_string_equal(address_spaces_main_path(spaces), in_sandbox("program"));
+}
+
 static void address_space_is_ready_once_all_records_are_applied(void **state)
 {
 	struct address_space *space = address_spaces_get(spaces, 1, 10);
@@ -874,6 +898,7 @@ int main(void)
 		TEST(mappings_resolve_to_segments),
 		TEST(offset_in_a_file_has_an_address),
 		TEST(address_of_an_offset_is_searched_in_some_mappings),
+		TEST(program_of_the_recorded_process_is_noted),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
 		TEST(process_without_a_number_is_forgotten),

@@ -98,6 +98,38 @@ static void stacks_end_at_their_root(void **state)
 	profile_free(profile);
 }
 
+/* pprof takes the first mapping for the program's. */
+static void first_mapping_is_of_the_program(void **state)
+{
+	struct profile *profile = empty_profile(), *merged = profile_new(), *again = profile_new();
+	struct truncation_counts counts;
+	uint32_t kernel = example_mapping(profile, 0xffff0000, 0xffffffff, 0, "[kernel.kallsyms]",
+					  ""),
+		 lib = example_mapping(profile, 0, 0x100, 0, "/lib/x.so", ""),
+		 app = example_mapping(profile, 0, 0x200, 0, "/bin/app", "");
+	uint32_t stack[] = {example_location(profile, kernel, 0xffff0001, NULL, "vfs_read"),
+			    example_location(profile, lib, 1, NULL, "read"),
+			    example_location(profile, app, 2, NULL, "_start")};
+
+	(void)state;
+	profile->main_file = profile_string(profile, "/bin/app");
+	add(profile, stack, 3, 1, NULL);
+	assert_int_equal(normalize_profile(profile, false, &counts), 0);
+	assert_string_equal(profile_text(profile, profile->mappings.items[1].file), "/bin/app");
+	/* It stays the first one: of windows that are added up, and when nothing says so any more.
+	 */
+	assert_int_equal(profile_merge(merged, profile), 0);
+	merged->main_file = 0;
+	assert_int_equal(profile_merge(again, merged), 0);
+	assert_string_equal(profile_text(again, again->mappings.items[1].file), "/bin/app");
+	assert_int_equal(normalize_profile(again, false, &counts), 0);
+	assert_string_equal(profile_text(again, again->mappings.items[1].file), "/bin/app");
+	assert_int_equal(again->mappings.count, 4);
+	profile_free(profile);
+	profile_free(merged);
+	profile_free(again);
+}
+
 static void label_is_dropped_unless_chosen(void **state)
 {
 	struct profile *profile = empty_profile();
@@ -263,6 +295,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_end_at_their_root),
+		cmocka_unit_test(first_mapping_is_of_the_program),
 		cmocka_unit_test(label_is_dropped_unless_chosen),
 		cmocka_unit_test(comments_follow_the_counts),
 		cmocka_unit_test(sources_are_merged_where_they_do_not_matter),
