@@ -252,6 +252,19 @@
  * the user stack (STACKBEAT_A_STACK_COPY), by which the reader can unwind it: the record
  * that follows the sample. Copies use half of a ring at most, so that they cost no samples: a
  * sample whose copy does not fit there has none.
+ *
+ * A program may move its code to anonymous memory at the same addresses, for huge pages. A reader
+ * that has found that a range of anonymous memory has the bytes of a file, which is still mapped
+ * beside it, passes that to the module, which then unwinds the range by the table of the file:
+ *
+ *	ioctl(fd, STACKBEAT_IOC_MOVED_TEXT, &moved);
+ *
+ * until a mapping event replaces the range, or the mappings are read again. Fails with
+ *	ENOENT	there are no mappings of the address space
+ *	ESTALE	they are at another generation: retry if the range is the same then
+ *	EINVAL	the range is empty, or not all of it is anonymous memory; or `beside` is in no mapping
+ *		of a file
+ *	EFAULT, ENOMEM
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
@@ -576,6 +589,16 @@ struct stackbeat_file {
 #define STACKBEAT_IOC_FILE_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
 #define STACKBEAT_IOC_FILE_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
 #define STACKBEAT_IOC_UNWIND_TABLE _IOW(STACKBEAT_IOC_MAGIC, 3, struct stackbeat_unwind_push)
+#define STACKBEAT_IOC_MOVED_TEXT _IOW(STACKBEAT_IOC_MAGIC, 4, struct stackbeat_moved_text)
+
+/* The argument of STACKBEAT_IOC_MOVED_TEXT. */
+struct stackbeat_moved_text {
+	__u64 address_space;
+	__u64 start, end; /* the range, end excluded: whole pages */
+	__u64 beside; /* an address in a mapping of the file, of the same load segment */
+	__u32 generation; /* at which the reader has found it */
+	__u32 reserved; /* 0 */
+};
 
 /* The file id of the vDSO, for STACKBEAT_IOC_UNWIND_TABLE. */
 #define STACKBEAT_FILE_VDSO (~0ULL)

@@ -258,6 +258,17 @@ static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *m
 	return count;
 }
 
+/* Whether anonymous memory may be text that was moved: it touches a mapping of a file. */
+static bool sb_found_mapping_touches_file(const struct sb_spaces *spaces, u32 index)
+{
+	const struct sb_found_mapping *found = &spaces->found[index];
+
+	if (found->inode || found->flags & STACKBEAT_MAPPING_VDSO || found->uprobes)
+		return false;
+	return (index && found[-1].inode && found[-1].end == found->start) ||
+	       (index + 1 < spaces->found_count && found[1].inode && found[1].start == found->end);
+}
+
 /* Takes over the mappings found, if there is room for all, and drops their references. */
 static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
@@ -278,6 +289,9 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 	if (room)
 		maps = sb_unwind_maps_alloc(&spaces->unwind_spaces, sb_space_slot(request->space),
 					    request->space, room, sb_capture_lose_maps, spaces);
+	/* The reader finds out by the bytes, and until then such code has no callers. */
+	for (i = 0; i < room && !spaces->urgent; i++)
+		spaces->urgent = sb_found_mapping_touches_file(spaces, i);
 	for (i = 0; i < spaces->found_count; i++) {
 		found = &spaces->found[i];
 		if (i < room) {
@@ -765,8 +779,11 @@ void sb_capture_work(struct work_struct *work)
 		WRITE_ONCE(spaces->wake_due, false);
 	delay = sb_spaces_do_work(spaces);
 	bigger = !list_empty(&spaces->big);
-	if (spaces->ring.head != head)
+	if (spaces->urgent)
+		WRITE_ONCE(spaces->wake_due, true);
+	else if (spaces->ring.head != head)
 		sb_spaces_announce(spaces);
+	spaces->urgent = false;
 	mmap_events_delay = sb_spaces_mmap_events_delay(spaces);
 	WRITE_ONCE(spaces->mmap_events_deferred, mmap_events_delay);
 	mutex_unlock(&spaces->lock);

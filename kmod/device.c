@@ -122,12 +122,18 @@ static long sb_device_ioctl(struct file *file, unsigned int command, unsigned lo
 {
 	struct sb_session *session = file->private_data;
 	struct stackbeat_unwind_push push;
+	struct stackbeat_moved_text moved;
 	u64 file_id;
 
 	if (command == STACKBEAT_IOC_UNWIND_TABLE) {
 		if (copy_from_user(&push, (void __user *)argument, sizeof(push)))
 			return -EFAULT;
 		return sb_session_set_table(session, &push);
+	}
+	if (command == STACKBEAT_IOC_MOVED_TEXT) {
+		if (copy_from_user(&moved, (void __user *)argument, sizeof(moved)))
+			return -EFAULT;
+		return sb_spaces_move_text(session->spaces, &moved);
 	}
 	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;

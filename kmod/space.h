@@ -220,12 +220,13 @@ struct sb_spaces {
 	u32 probe_gaps_seen;		/* see sb_spaces_note_probe() */
 	bool probe_seen_off;
 	u64 charged;			/* ns of this run that are charged already */
+	bool urgent;			/* the reader is woken for what the worker writes now */
 
 	/* The worker; others read it without the lock. */
 	bool mmap_events_deferred;	/* the worker has queued itself for them; read by the probes */
 	bool full;			/* the ring; read by poll(), as the next two */
 	u64 full_tail;			/* the reader's tail when the ring was full */
-	bool wake_due;			/* wake_work has run for unread records, and has set it */
+	bool wake_due;			/* wake_work has run for unread records, or they are urgent */
 	u64 worker_overhead;		/* ns; this and the next ones are read as statistics */
 	u64 spaces_written, spaces_unread, mmap_events_written;
 	u64 mappings_dropped, mappings_without_file;

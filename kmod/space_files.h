@@ -7,6 +7,7 @@
 
 struct sb_spaces;
 struct sb_unwind_object;
+struct stackbeat_moved_text;
 struct stackbeat_unwind_push;
 
 /* Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id. */
@@ -21,5 +22,8 @@ int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_
 			struct sb_unwind_object **set);
 /* The table of an object, to which the caller has a reference, was set by another session. */
 void sb_spaces_update_table(struct sb_spaces *spaces, const struct sb_unwind_object *object);
+
+/* Implements STACKBEAT_IOC_MOVED_TEXT. */
+int sb_spaces_move_text(struct sb_spaces *spaces, const struct stackbeat_moved_text *moved);
 
 #endif

@@ -654,16 +654,22 @@ static int sb_unwind_maps_change(struct sb_unwind_maps *maps, const struct sb_un
 	return err;
 }
 
-/* Whether an array says of a range what an event says. */
-static bool sb_unwind_maps_have(const struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+/* Returns the mapping of an address in an array that is in a slot, or NULL. */
+static const struct sb_unwind_map *sb_unwind_maps_at(const struct sb_unwind_maps *maps, u64 address)
 {
-	const struct sb_unwind_map *item;
 	u32 chunk;
 
 	if (!maps->chunk_count)
-		return false;
-	chunk = sb_unwind_maps_search(maps, map->start);
-	item = sb_unwind_chunk_find(sb_unwind_maps_chunk(maps, chunk), map->start);
+		return NULL;
+	chunk = sb_unwind_maps_search(maps, address);
+	return sb_unwind_chunk_find(sb_unwind_maps_chunk(maps, chunk), address);
+}
+
+/* Whether an array says of a range what an event says. */
+static bool sb_unwind_maps_have(const struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+{
+	const struct sb_unwind_map *item = sb_unwind_maps_at(maps, map->start);
+
 	return item && sb_unwind_map_covers(item, map);
 }
 
@@ -685,6 +691,54 @@ int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
 	if (err)
 		sb_unwind_slot_clear(slot);
 	return err;
+}
+
+/* Whether mappings without an object have all of a range, which is not empty. */
+static bool sb_unwind_maps_are_anonymous(const struct sb_unwind_maps *maps, u64 start, u64 end)
+{
+	const struct sb_unwind_map *item;
+
+	for (; start < end; start = item->end) {
+		item = sb_unwind_maps_at(maps, start);
+		if (!item || item->object || item->vdso || item->uprobes)
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+int sb_unwind_spaces_move_text(struct sb_unwind_spaces *spaces,
+			       const struct stackbeat_moved_text *moved, sb_unwind_lost_fn *lost,
+			       void *arg)
+{
+	const struct sb_unwind_map *beside;
+	struct sb_unwind_map map;
+	struct sb_unwind_maps *maps;
+	bool found = false;
+
+	list_for_each_entry(maps, &spaces->arrays, list) {
+		found = maps->id == moved->address_space;
+		if (found)
+			break;
+		cond_resched();
+	}
+	if (!found)
+		return -ENOENT;
+	if (maps->generation != moved->generation)
+		return -ESTALE;
+	beside = sb_unwind_maps_at(maps, moved->beside);
+	if (!beside || !beside->object || beside->vdso ||
+	    !sb_unwind_maps_are_anonymous(maps, moved->start, moved->end))
+		return -EINVAL;
+	map = (struct sb_unwind_map){
+		.start = moved->start,
+		.end = moved->end,
+		.offset = beside->offset + (moved->start - beside->start),
+		.bias = beside->bias,
+		.object = beside->object,
+		.biased = beside->biased,
+	};
+	return sb_unwind_maps_change(maps, &map, moved->generation, lost, arg);
 }
 
 void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf)

@@ -32,6 +32,7 @@
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 
+#include "stackbeat.h"
 #include "unwind_object.h"
 
 struct sb_unwind_map {
@@ -136,6 +137,14 @@ void sb_unwind_maps_publish(struct sb_unwind_maps *maps, u64 id, u32 generation)
  */
 int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
 			 const struct sb_unwind_map *map, sb_unwind_lost_fn *lost, void *arg);
+
+/*
+ * Anonymous memory has the code of the file beside it from now on, see STACKBEAT_IOC_MOVED_TEXT: ENOENT,
+ * ESTALE, EINVAL, ENOMEM. The range is not empty. The time depends on the number of arrays.
+ */
+int sb_unwind_spaces_move_text(struct sb_unwind_spaces *spaces,
+			       const struct stackbeat_moved_text *moved, sb_unwind_lost_fn *lost,
+			       void *arg);
 
 /* Frees the array of a slot, if there is one, after a grace period. */
 void sb_unwind_slot_clear(struct sb_unwind_slot *slot);

@@ -612,6 +612,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		STACKBEAT_IOC_FILE_OPEN,
 		STACKBEAT_IOC_FILE_RELEASE,
 		STACKBEAT_IOC_UNWIND_TABLE,
+		STACKBEAT_IOC_MOVED_TEXT,
 		_IOR(STACKBEAT_IOC_MAGIC, 1, __u64),
 		_IOW(STACKBEAT_IOC_MAGIC, 0, __u64),
 		_IOW(0xb7, 3, __u64),
@@ -704,6 +705,29 @@ static void step_table(unsigned int slot, struct random *random)
 	if (draw_once_in(random, 8))
 		push.size = draw_word(random);
 	ioctl(file_at(slot)->fd, STACKBEAT_IOC_UNWIND_TABLE, &push);
+}
+
+/* Mostly of an address space and a generation that exist, in this process. */
+static void step_moved_text(unsigned int slot, struct random *random)
+{
+	const uint64_t code = (uint64_t)step_moved_text & ~(uint64_t)(PAGE - 1);
+	struct stackbeat_moved_text moved = {
+		.address_space = draw(random, 64),
+		.start = (uint64_t)mapping_at(slot),
+		.beside = code,
+		.generation = (uint32_t)draw(random, 16),
+	};
+
+	if (draw_once_in(random, 4))
+		moved.start = draw_word(random) & ~(uint64_t)(PAGE - 1);
+	moved.end = moved.start + PAGE * draw(random, 4);
+	if (draw_once_in(random, 8))
+		moved.end = draw_word(random);
+	if (draw_once_in(random, 8))
+		moved.beside = draw_word(random);
+	if (draw_once_in(random, 8))
+		moved.reserved = (uint32_t)draw_word(random);
+	ioctl(file_at(slot)->fd, STACKBEAT_IOC_MOVED_TEXT, &moved);
 }
 
 static void step_message(unsigned int slot, struct random *random)
@@ -1070,6 +1094,7 @@ static const struct {
 	{step_start, 8},      {step_events, 2},  {step_scribble, 4},  {step_tail, 5},
 	{step_touch, 4},      {step_misuse, 5},  {step_code, 5},      {step_work, 10},
 	{step_identity, 2},   {step_fork, 2},    {step_pass, 3},      {step_table, 8},
+	{step_moved_text, 4},
 };
 
 unsigned int step_kinds(void)

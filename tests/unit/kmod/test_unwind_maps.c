@@ -384,6 +384,66 @@ static void tables_complete_mappings(void **state)
 	assert_int_equal(maps_of_slot()->chunk_count, 1);
 }
 
+/* Anonymous pages 4 and 5, the file of object 0 at 8 to 11, and a vDSO. */
+static int move_text(u32 page, u32 pages, u32 beside, u32 at)
+{
+	const struct stackbeat_moved_text moved = {
+		.address_space = ID,
+		.start = (u64)page * PAGE_SIZE,
+		.end = (u64)(page + pages) * PAGE_SIZE,
+		.beside = (u64)beside * PAGE_SIZE,
+		.generation = at,
+	};
+
+	return sb_unwind_spaces_move_text(&spaces, &moved, lose, NULL);
+}
+
+static void moved_text_is_walked_by_the_table_of_its_file(void **state)
+{
+	struct sb_unwind_map list[] = {make_map(4, 2, 0, -1), make_map(8, 4, 10 * PAGE_SIZE, 0),
+				       make_map(20, 1, 0, -1)},
+			     map;
+	struct stackbeat_moved_text other = {.address_space = ID + 1, .end = PAGE_SIZE};
+
+	(void)state;
+	list[2].vdso = true;
+	assert_int_equal(sb_unwind_spaces_move_text(&spaces, &other, lose, NULL), -ENOENT);
+	publish(3, list);
+	assert_int_equal(sb_unwind_spaces_move_text(&spaces, &other, lose, NULL), -ENOENT);
+	assert_int_equal(move_text(4, 2, 8, generation + 1), -ESTALE);
+	assert_int_equal(move_text(4, 3, 8, generation), -EINVAL);
+	assert_int_equal(move_text(3, 2, 8, generation), -EINVAL);
+	assert_int_equal(move_text(8, 2, 8, generation), -EINVAL);
+	assert_int_equal(move_text(20, 1, 8, generation), -EINVAL);
+	assert_int_equal(move_text(4, 2, 7, generation), -EINVAL);
+	assert_int_equal(move_text(4, 2, 5, generation), -EINVAL);
+	assert_int_equal(move_text(4, 2, 20, generation), -EINVAL);
+	allocations_left = 0;
+	assert_int_equal(move_text(4, 2, 8, generation), -ENOMEM);
+	allocations_left = SIZE_MAX;
+	check_maps();
+	/* Page 4 stays anonymous. */
+	assert_int_equal(move_text(5, 1, 9, generation), 0);
+	map = make_map(5, 1, 7 * PAGE_SIZE, 0);
+	model_set(&map);
+	check_maps();
+	assert_int_equal(move_text(5, 1, 9, generation), -EINVAL);
+	/* An event replaces it. */
+	map = make_map(5, 1, 0, -1);
+	assert_int_equal(apply(&map), 0);
+	model_set(&map);
+	check_maps();
+	/* The table is known meanwhile. */
+	objects[0].table = &tables[0];
+	sb_unwind_spaces_update(&spaces, &objects[0]);
+	for (u32 i = 0; i < PAGES; i++)
+		model[i].biased = model[i].object;
+	assert_int_equal(move_text(4, 2, 11, generation), 0);
+	map = make_map(4, 2, 6 * PAGE_SIZE, 0);
+	model_set(&map);
+	check_maps();
+}
+
 /* Events that leave few mappings of each chunk. */
 static void small_chunks_are_merged(void **state)
 {
@@ -514,6 +574,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(lost_events_remove_the_array, setup, teardown),
 		cmocka_unit_test_setup_teardown(tables_complete_mappings, setup, teardown),
+		cmocka_unit_test_setup_teardown(moved_text_is_walked_by_the_table_of_its_file,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(small_chunks_are_merged, setup, teardown),
 		cmocka_unit_test_setup_teardown(allocations_may_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(unused_arrays_make_room, setup, teardown),

@@ -42,6 +42,11 @@ static inline void list_replace(struct list_head *old, struct list_head *entry)
 
 #define list_entry(pointer, type, member) container_of(pointer, type, member)
 #define list_first_entry(list, type, member) list_entry((list)->next, type, member)
+#define list_for_each_entry(entry, list, member)                                                   \
+	for ((entry) = list_first_entry(list, __typeof__(*(entry)), member);                       \
+	     &(entry)->member != (list);                                                           \
+	     (entry) = list_first_entry(&(entry)->member, __typeof__(*(entry)), member))
+
 #define list_for_each_entry_safe(entry, after, list, member)                                       \
 	for ((entry) = list_first_entry(list, __typeof__(*(entry)), member),                       \
 	    (after) = list_first_entry(&(entry)->member, __typeof__(*(entry)), member);            \
