@@ -85,6 +85,8 @@ IOC_FILE_OPEN, IOC_FILE_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for nu
 # _IOW(STACKBEAT_IOC_MAGIC, 3, struct stackbeat_unwind_push)
 FILE_VDSO = 2**64 - 1
 IOC_UNWIND_TABLE = 0x40180000 | S.IOC_MAGIC << 8 | 3
+# _IOW(STACKBEAT_IOC_MAGIC, 4, struct stackbeat_moved_text)
+IOC_MOVED_TEXT = 0x40280000 | S.IOC_MAGIC << 8 | 4
 PENDING_OFFSET = 28
 
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "lib/array.h"
@@ -18,6 +19,7 @@
 #include "mappings/mapped_files.h"
 #include "mappings/mapped_vdso.h"
 #include "mappings/mapping_history.h"
+#include "mappings/moved_text.h"
 #include "runtime/perf_map_watcher.h"
 
 #define VSYSCALL_START UINT64_C(0xffffffffff600000)
@@ -36,7 +38,27 @@
  * same time.
  */
 #define REPLACED_ROUNDS 10u
+/*
+ * Comparisons of anonymous memory of a process with files, at most: another process could make the
+ * reader compare for ever. Each one finds as many pages as moved_text.h says.
+ */
+#define COMPARISONS_MAX 256u
+/* Comparisons that hang, of all processes, after which there are no more: each delays all samples.
+ */
+#define COMPARISONS_HUNG_MAX 3u
+/* Ranges of moved text that are not passed on yet, of an address space; others are not. */
+#define UNSENT_MAX 8u
 #define NO_SLOT UINT32_MAX
+
+/* Text that was moved, and an address in a mapping of its file. */
+struct unsent_text {
+	uint64_t start, end, beside;
+};
+
+struct unsent_texts {
+	struct unsent_text items[UNSENT_MAX];
+	uint32_t tried_at; /* generation of the last attempt */
+};
 
 struct address_space {
 	uint64_t id;
@@ -44,6 +66,7 @@ struct address_space {
 	uint64_t start_time; /* ns */
 	char *cgroup_path; /* NULL: none */
 	struct mapping_history *history; /* NULL: no record yet */
+	struct unsent_texts *unsent; /* NULL: there were none yet */
 	uint32_t index; /* see address_space_index() */
 	uint64_t ended; /* ns, when the end of the process was noticed; 0: it is alive */
 	uint32_t pid, ns_pid, parent;
@@ -51,6 +74,8 @@ struct address_space {
 	uint32_t announced_at; /* round of checks */
 	uint32_t noted_generation; /* the latest one at table->noted_at */
 	uint32_t holds; /* see address_space_hold() */
+	uint16_t comparisons; /* of anonymous memory with files, up to COMPARISONS_MAX */
+	uint8_t unsent_count;
 	bool announced; /* by a record of its own */
 	uint8_t unannounced_checks; /* rounds of checks without a record */
 	uint8_t skipped_checks; /* after the last check */
@@ -87,6 +112,9 @@ struct address_spaces {
 	uint32_t rounds; /* of checks */
 	forget_address_space_fn *forget;
 	void *forget_arg;
+	moved_text_fn *moved_text;
+	void *moved_text_arg;
+	unsigned int comparisons_hung; /* up to COMPARISONS_HUNG_MAX */
 	struct process process; /* read last: a process that calls exec has several spaces */
 	bool same_pid_ns;
 	uint64_t noted_at; /* ns: when the latest generations were noted */
@@ -116,6 +144,7 @@ struct address_spaces *address_spaces_new(const char *root, struct mapped_files 
 static void free_space(struct address_space *space)
 {
 	mapping_history_free(space->history);
+	free(space->unsent);
 	free(space->cgroup_path);
 	free(space);
 }
@@ -146,6 +175,12 @@ void address_spaces_on_forget(struct address_spaces *spaces, forget_address_spac
 {
 	spaces->forget = forget;
 	spaces->forget_arg = arg;
+}
+
+void address_spaces_on_moved_text(struct address_spaces *spaces, moved_text_fn *fn, void *arg)
+{
+	spaces->moved_text = fn;
+	spaces->moved_text_arg = arg;
 }
 
 void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same)
@@ -347,12 +382,15 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 	} else if (record->offset || (flags & STACKBEAT_MAPPING_MAIN_BINARY)) {
 		file = mapped_files_find_mapped(spaces->files, space->pid, record->start,
 						record->end);
-		mapping->segment = SEGMENT_NONE;
+		/* A program may have moved its text to anonymous memory. */
+		mapping->segment = record->offset ? SEGMENT_NONE : SEGMENT_ANON;
 	} else {
 		mapping->segment = SEGMENT_ANON;
 	}
 	if (!file)
 		return 0;
+	if (!is_offset)
+		file->vaddr_bias = record->vaddr - record->offset;
 	mapping->segment =
 		segment_of_file(file->index, is_offset ? SEGMENT_OFFSETS : SEGMENT_VADDRS);
 	mapping->bias =
@@ -423,10 +461,125 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 	return space->history ? mapping_history_advance(space->history, generation) : 0;
 }
 
+/* Moved text, see moved_text.h */
+
+/* Passes on what was not accepted before; what has been replaced since is forgotten. */
+static void send_texts(struct address_space *space, uint32_t generation)
+{
+	const struct address_spaces *spaces = space->table;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < space->unsent_count; i++) {
+		const struct unsent_text *text = &space->unsent->items[i];
+		const struct stackbeat_moved_text moved = {
+			.address_space = space->id,
+			.start = text->start,
+			.end = text->end,
+			.beside = text->beside,
+			.generation = generation,
+		};
+		const struct mapping *mapping =
+			mapping_history_find(space->history, generation, text->start);
+
+		if (mapping && mapping->segment >= SEGMENT_FILES && mapping->end >= text->end &&
+		    spaces->moved_text(&moved, spaces->moved_text_arg) == -ESTALE)
+			space->unsent->items[kept++] = *text;
+	}
+	space->unsent_count = (uint8_t)kept;
+	space->unsent->tried_at = generation;
+}
+
+static void add_unsent_text(struct address_space *space, const struct mapping *text,
+			    const struct mapping *beside)
+{
+	if (!space->table->moved_text || space->unsent_count == UNSENT_MAX)
+		return;
+	if (!space->unsent)
+		space->unsent = calloc(1, sizeof(*space->unsent));
+	/* Without memory, callers of the text are found by frame pointers only. */
+	if (space->unsent)
+		space->unsent->items[space->unsent_count++] =
+			(struct unsent_text){text->start, text->end, beside->start};
+}
+
+/*
+ * Sets *part to the part of an anonymous mapping, around an address, that has the text of the file
+ * of another mapping, at the addresses that it would have there. Returns whether there is one.
+ */
+static bool find_text_of(struct address_space *space, const struct mapping *mapping,
+			 uint64_t address, const struct mapping *other, struct mapping *part)
+{
+	const struct mapped_files *files = space->table->files;
+	bool is_offset;
+	const struct mapped_file *file = segment_file(files, other->segment, &is_offset);
+	const uint64_t size = file ? mapped_file_size(file) : 0;
+	struct moved_text text = {.address = address, .pid = space->pid};
+	int equal;
+
+	text.offset = address + other->bias - (file && !is_offset ? file->vaddr_bias : 0);
+	if (text.offset >= size)
+		return false;
+	text.start = MAX(mapping->start, address - MIN(address, text.offset));
+	text.end = MIN(mapping->end, address + (size - text.offset));
+	equal = moved_text_compare(files, file, &text);
+	space->comparisons++;
+	if (equal < 0) {
+		space->comparisons = COMPARISONS_MAX;
+		space->table->comparisons_hung++;
+	}
+	*part = (struct mapping){text.start, text.end, other->bias, other->segment};
+	return equal > 0;
+}
+
+/*
+ * Finds out whether an address in an anonymous mapping is in text that was moved, of a file that is
+ * mapped beside it. If so, the history has it in a mapping of the file from now on.
+ */
+static bool join_text(struct address_space *space, const struct mapping *mapping, uint64_t address)
+{
+	const struct mapping whole = *mapping;
+	struct mapping neighbour, text;
+
+	for (unsigned int after = 0; after < 2 && space->comparisons < COMPARISONS_MAX; after++) {
+		if (!mapping_history_neighbour(space->history, address, after, &neighbour) ||
+		    !find_text_of(space, &whole, address, &neighbour, &text) ||
+		    mapping_history_correct(space->history, &text))
+			continue;
+		add_unsent_text(space, &text, &neighbour);
+		return true;
+	}
+	return false;
+}
+
+static bool may_have_moved_text(const struct address_space *space)
+{
+	return space->history && space->announced && space->table->same_pid_ns &&
+	       space->comparisons < COMPARISONS_MAX &&
+	       space->table->comparisons_hung < COMPARISONS_HUNG_MAX;
+}
+
+/* Looks an address up, and finds out whether it is in text that was moved. */
+static const struct mapping *find_joined(struct address_space *space, uint32_t generation,
+					 uint64_t address)
+{
+	const struct mapping *found;
+
+	if (!space->history)
+		return NULL;
+	found = mapping_history_find(space->history, generation, address);
+	if (found && found->segment == SEGMENT_ANON && may_have_moved_text(space) &&
+	    join_text(space, found, address)) {
+		if (space->unsent_count)
+			send_texts(space, generation);
+		found = mapping_history_find(space->history, generation, address);
+	}
+	return found;
+}
+
 /* Where addresses are looked up. */
 struct lookup {
-	const struct mapping_view *view; /* NULL: in the history at a generation */
-	struct mapping_history *history; /* NULL: nowhere */
+	const struct mapping_view *view; /* NULL: in an address space at a generation */
+	struct address_space *space;
 	uint32_t generation;
 };
 
@@ -455,8 +608,7 @@ static const struct mapping *address_space_find_mapping(const struct lookup *loo
 {
 	if (lookup->view)
 		return find_in_view(lookup->view, address);
-	return lookup->history ? mapping_history_find(lookup->history, lookup->generation, address)
-			       : NULL;
+	return find_joined(lookup->space, lookup->generation, address);
 }
 
 static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, uint32_t *segments,
@@ -486,32 +638,61 @@ static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, ui
 	return i;
 }
 
-size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
+size_t address_space_segments_at(struct address_space *space, uint32_t generation,
 				 uint64_t *addresses, uint32_t *segments, size_t count)
 {
-	const struct lookup lookup = {.history = space->history, .generation = generation};
+	const struct lookup lookup = {.space = space, .generation = generation};
 
+	if (space->unsent_count && generation > space->unsent->tried_at)
+		send_texts(space, generation);
 	return find_segments(&lookup, addresses, segments, count);
 }
 
-const struct mapping *address_space_mapping_at(const struct address_space *space,
-					       uint32_t generation, uint64_t address)
+const struct mapping *address_space_mapping_at(struct address_space *space, uint32_t generation,
+					       uint64_t address)
 {
-	return space->history ? mapping_history_find(space->history, generation, address) : NULL;
+	return find_joined(space, generation, address);
 }
 
-int mapping_view_init(struct mapping_view *view, const struct address_space *space,
-		      uint32_t generation)
+/* As find_joined(), of all mappings of a view. Returns whether one was text. */
+static bool join_texts(struct address_space *space, uint32_t generation,
+		       const struct mapping_view *view)
 {
-	ssize_t count = 0;
+	bool joined = false;
 
-	*view = (struct mapping_view){.is_certain = address_space_is_certain(space, generation)};
-	if (space->history)
-		count = mapping_history_copy(space->history, generation, &view->mappings);
+	for (size_t i = 0; i < view->count && may_have_moved_text(space); i++) {
+		if (view->mappings[i].segment == SEGMENT_ANON)
+			joined |= join_text(space, &view->mappings[i], view->mappings[i].start);
+	}
+	if (joined && space->unsent_count)
+		send_texts(space, generation);
+	return joined;
+}
+
+static int copy_mappings(struct mapping_view *view, const struct address_space *space,
+			 uint32_t generation)
+{
+	ssize_t count = mapping_history_copy(space->history, generation, &view->mappings);
+
 	if (count < 0)
 		return (int)count;
 	view->count = (size_t)count;
 	return 0;
+}
+
+int mapping_view_init(struct mapping_view *view, struct address_space *space, uint32_t generation)
+{
+	int err = 0;
+
+	*view = (struct mapping_view){.is_certain = address_space_is_certain(space, generation)};
+	if (space->history)
+		err = copy_mappings(view, space, generation);
+	while (!err && join_texts(space, generation, view)) {
+		free(view->mappings);
+		*view = (struct mapping_view){.is_certain = view->is_certain};
+		err = copy_mappings(view, space, generation);
+	}
+	return err;
 }
 
 void mapping_view_clear(struct mapping_view *view)
@@ -815,6 +996,8 @@ size_t address_spaces_bytes(const struct address_spaces *spaces)
 	for (size_t i = 0; i < spaces->count; i++) {
 		if (spaces->list[i]->history)
 			bytes += mapping_history_bytes(spaces->list[i]->history);
+		if (spaces->list[i]->unsent)
+			bytes += sizeof(struct unsent_texts);
 	}
 	return bytes;
 }

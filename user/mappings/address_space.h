@@ -88,6 +88,13 @@ typedef int forget_address_space_fn(struct address_space *space, void *arg);
 void address_spaces_on_forget(struct address_spaces *spaces, forget_address_space_fn *forget,
 			      void *arg);
 
+/*
+ * Called for text that a process has moved to anonymous memory, of a file that is mapped beside it.
+ * Returns 0 or a negative errno value; -ESTALE: the caller tries again at a later generation.
+ */
+typedef int moved_text_fn(const struct stackbeat_moved_text *moved, void *arg);
+void address_spaces_on_moved_text(struct address_spaces *spaces, moved_text_fn *fn, void *arg);
+
 /* Returns the files that the mappings refer to. */
 struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
 
@@ -132,15 +139,15 @@ int address_space_advance(struct address_space *space, uint32_t generation);
  * Looks up `count` (at least 1) addresses at a generation, up to the first address that is in
  * SEGMENT_NONE, and that one. Replaces each by its offset, and sets its segment. Returns the number
  * of addresses looked up. For a generation that the address space has passed, only mappings that
- * have not changed since are found.
+ * have not changed since are found. Anonymous memory of a live process that has the bytes of a file
+ * which is mapped beside it belongs to that file (see moved_text.h).
  */
-size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
+size_t address_space_segments_at(struct address_space *space, uint32_t generation,
 				 uint64_t *addresses, uint32_t *segments, size_t count);
 
 /* The same for one address: returns its segment. */
-static inline uint32_t address_space_segment_at(const struct address_space *space,
-						uint32_t generation, uint64_t address,
-						uint64_t *offset)
+static inline uint32_t address_space_segment_at(struct address_space *space, uint32_t generation,
+						uint64_t address, uint64_t *offset)
 {
 	uint32_t segment;
 
@@ -153,8 +160,8 @@ static inline uint32_t address_space_segment_at(const struct address_space *spac
  * Returns the mapping in which an address is found, valid until the next call of another function
  * for the address space; NULL: none, or the vsyscall page.
  */
-const struct mapping *address_space_mapping_at(const struct address_space *space,
-					       uint32_t generation, uint64_t address);
+const struct mapping *address_space_mapping_at(struct address_space *space, uint32_t generation,
+					       uint64_t address);
 
 /*
  * A copy of the mappings at one generation: an address space may go on meanwhile. The files of its
@@ -170,8 +177,7 @@ struct mapping_view {
  * Makes a view of the mappings of an address space at a generation, which the caller clears.
  * Returns 0, or -ENOMEM with an empty view.
  */
-int mapping_view_init(struct mapping_view *view, const struct address_space *space,
-		      uint32_t generation);
+int mapping_view_init(struct mapping_view *view, struct address_space *space, uint32_t generation);
 void mapping_view_clear(struct mapping_view *view);
 
 /* As address_space_segments_at(), in a view. */

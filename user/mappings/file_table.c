@@ -130,7 +130,7 @@ struct file_entry *file_table_add(struct mapped_files *files)
 	}
 	entry->fd = -1;
 	entry->table_fd = -1;
-	entry->file = (struct mapped_file){index, "", "", ""};
+	entry->file = (struct mapped_file){index, "", "", "", 0};
 	files->list[index] = entry;
 	files->entries_bytes += sizeof(*entry);
 	return entry;

@@ -18,6 +18,8 @@ struct mapped_file {
 	const char *path; /* as the process sees it; "": unknown */
 	const char *build_id; /* GNU build ID, hex; "": none, or unknown. A claim of the file. */
 	const char *problem; /* why it can't be opened, one line; "": it can */
+	/* ELF virtual address - offset, of the load segment that was mapped last. */
+	uint64_t vaddr_bias;
 };
 
 /* Source of the files: the device, except in tests. */

@@ -214,6 +214,13 @@ bool mapped_file_may_be_elf(const struct mapped_file *file)
 	       (!entry->announced || entry->headers_not_read || entry->has_kernel_id);
 }
 
+uint64_t mapped_file_size(const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	return entry->announced ? entry->identity.size : 0;
+}
+
 bool mapped_file_is_held(const struct mapped_file *file)
 {
 	return ((const struct file_entry *)file)->holds;

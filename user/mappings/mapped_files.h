@@ -75,6 +75,9 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
  */
 bool mapped_file_may_be_elf(const struct mapped_file *file);
 
+/* Returns the size of a file when it was mapped; 0: unknown. */
+uint64_t mapped_file_size(const struct mapped_file *file);
+
 /* Returns the file with an index, which must belong to one of these files. */
 struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index);
 

@@ -974,6 +974,45 @@ const struct mapping *mapping_history_find(struct mapping_history *history, uint
 	return &entry->mapping;
 }
 
+bool mapping_history_neighbour(const struct mapping_history *history, uint64_t address, bool after,
+			       struct mapping *neighbour)
+{
+	const struct map *map = &history->map;
+	size_t at = map_find(map, address);
+
+	for (size_t i = 0; i <= MAPPING_HISTORY_NEIGHBOURS; i++) {
+		if (after ? at + 1 >= map->count : !at)
+			return false;
+		at = after ? at + 1 : at - 1;
+		*neighbour = map_at(map, at)->mapping;
+		if (!is_anonymous(neighbour))
+			return neighbour->segment != SEGMENT_UNKNOWN;
+	}
+	return false;
+}
+
+int mapping_history_correct(struct mapping_history *history, const struct mapping *part)
+{
+	struct map *map = &history->map, with = {0};
+	const size_t at = map_find(map, part->start);
+	struct history_entry entry;
+	int err;
+
+	if (at == map->count || part->start < map_at(map, at)->mapping.start ||
+	    part->end > map_at(map, at)->mapping.end)
+		return -ENOENT;
+	entry = *map_at(map, at);
+	err = map_append_part(&with, &entry, 0, part->start);
+	if (!err)
+		err = map_append(&with, part, entry.since);
+	if (!err)
+		err = map_append_part(&with, &entry, part->end, UINT64_MAX);
+	if (!err)
+		err = map_splice(map, at, at + 1, &with);
+	map_clear(&with);
+	return err;
+}
+
 ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t generation,
 			     struct mapping **mappings)
 {

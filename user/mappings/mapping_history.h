@@ -114,6 +114,21 @@ const struct mapping *mapping_history_find(struct mapping_history *history, uint
 					   uint64_t address);
 
 /*
+ * Sets *neighbour to the first mapping that is not anonymous before (or `after`) the mapping that
+ * holds an address, beyond MAPPING_HISTORY_NEIGHBOURS anonymous ones at most. Returns whether there
+ * is one.
+ */
+#define MAPPING_HISTORY_NEIGHBOURS 4u
+bool mapping_history_neighbour(const struct mapping_history *history, uint64_t address, bool after,
+			       struct mapping *neighbour);
+
+/*
+ * A part of the mapping that holds its start is in fact this mapping, since the same generation.
+ * Returns 0, -ENOENT if there is no such mapping, or -ENOMEM.
+ */
+int mapping_history_correct(struct mapping_history *history, const struct mapping *part);
+
+/*
  * Sets *mappings to a copy of all mappings that mapping_history_find() finds at a generation, by
  * address, which the caller frees. Returns their number, or -ENOMEM.
  */

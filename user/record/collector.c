@@ -94,10 +94,16 @@ void collector_clear(struct collector *collector)
 	mapped_files_free(collector->files);
 }
 
+static int move_text(const struct stackbeat_moved_text *moved, void *arg)
+{
+	return device_move_text(((const struct collector *)arg)->device, moved);
+}
+
 void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns)
 {
 	collector->device = device;
 	address_spaces_same_pid_ns(collector->spaces, same_pid_ns);
+	address_spaces_on_moved_text(collector->spaces, move_text, collector);
 }
 
 /* Unwind tables */

@@ -60,7 +60,7 @@ struct copy_walk {
 	const struct stack_copies *copies;
 	const struct stackbeat_sample *sample;
 	const struct stackbeat_stack *stack;
-	const struct address_space *space;
+	struct address_space *space;
 	const struct mapping_view *view; /* NULL: the mappings belong to `space` */
 	struct walk_mapping mapping; /* of the address looked up last */
 	uint32_t missing; /* file without its table, at which the walk has ended; or NO_FILE */
@@ -122,7 +122,7 @@ static void drop_view(struct stack_copies *copies, struct copy_view *view)
 
 /* Returns the view for a sample, with one use more; or NULL when out of memory. */
 static struct copy_view *stack_copies_get_view(struct stack_copies *copies,
-					       const struct address_space *space,
+					       struct address_space *space,
 					       const struct stackbeat_sample *sample)
 {
 	struct copy_view *view;

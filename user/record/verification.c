@@ -97,8 +97,8 @@ void verification_free(struct verification *verification)
 
 /* Sets *index to the index of the view for a sample. Returns 0 or -ENOMEM. */
 static int verification_get_view(struct verification *verification,
-				 const struct stackbeat_sample *sample,
-				 const struct address_space *space, size_t *index)
+				 const struct stackbeat_sample *sample, struct address_space *space,
+				 size_t *index)
 {
 	struct verification_view *view;
 
@@ -124,7 +124,7 @@ static int verification_get_view(struct verification *verification,
 
 static int verification_keep(struct verification *verification,
 			     const struct stackbeat_sample *sample,
-			     const struct stackbeat_stack *stack, const struct address_space *space)
+			     const struct stackbeat_stack *stack, struct address_space *space)
 {
 	const size_t stack_bytes = sizeof(*stack) + stack->size;
 	const size_t frame_bytes = sample->user_frames * sizeof(sample->frames[0]);
@@ -150,7 +150,7 @@ static int verification_keep(struct verification *verification,
 }
 
 void verification_add(struct verification *verification, const struct stackbeat_sample *sample,
-		      const struct stackbeat_stack *stack, const struct address_space *space)
+		      const struct stackbeat_stack *stack, struct address_space *space)
 {
 	if (sample->address_space && sample->user_frames &&
 	    verification_keep(verification, sample, stack, space))

@@ -29,7 +29,7 @@ void verification_free(struct verification *verification);
  * space, which has advanced to its generation. Without memory, the sample is counted as dropped.
  */
 void verification_add(struct verification *verification, const struct stackbeat_sample *sample,
-		      const struct stackbeat_stack *stack, const struct address_space *space);
+		      const struct stackbeat_stack *stack, struct address_space *space);
 
 /* As mapped_files_mark(), for the files that the samples need. Call it each second. */
 void verification_mark(const struct verification *verification);

@@ -70,4 +70,10 @@ int device_file_release(const struct device *device, uint64_t file);
 int device_push_unwind_table(const struct device *device, uint64_t file,
 			     const struct stackbeat_unwind_table *table);
 
+/*
+ * Passes moved text to the module. Returns 0 or the negative errno value of
+ * STACKBEAT_IOC_MOVED_TEXT.
+ */
+int device_move_text(const struct device *device, const struct stackbeat_moved_text *moved);
+
 #endif

@@ -61,3 +61,8 @@ int device_push_unwind_table(const struct device *device, uint64_t file,
 {
 	return device->ops->push_unwind_table(device, file, table);
 }
+
+int device_move_text(const struct device *device, const struct stackbeat_moved_text *moved)
+{
+	return device->ops->move_text(device, moved);
+}

@@ -21,6 +21,7 @@ struct device_ops {
 	int (*file_release)(const struct device *device, uint64_t file);
 	int (*push_unwind_table)(const struct device *device, uint64_t file,
 				 const struct stackbeat_unwind_table *table);
+	int (*move_text)(const struct device *device, const struct stackbeat_moved_text *moved);
 };
 
 /* The first member of each implementation. */

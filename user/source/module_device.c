@@ -280,6 +280,13 @@ static int module_push_unwind_table(const struct device *base, uint64_t file,
 	return ioctl(device->fd, STACKBEAT_IOC_UNWIND_TABLE, &push) ? -errno : 0;
 }
 
+static int module_move_text(const struct device *base, const struct stackbeat_moved_text *moved)
+{
+	const struct module_device *device = (const struct module_device *)base;
+
+	return ioctl(device->fd, STACKBEAT_IOC_MOVED_TEXT, moved) ? -errno : 0;
+}
+
 static const struct device_ops module_ops = {
 	.close = module_close,
 	.fd = module_fd,
@@ -292,6 +299,7 @@ static const struct device_ops module_ops = {
 	.file_open = module_file_open,
 	.file_release = module_file_release,
 	.push_unwind_table = module_push_unwind_table,
+	.move_text = module_move_text,
 };
 
 int device_open(struct device **opened, struct error *error)

@@ -399,6 +399,14 @@ static int perf_push_unwind_table(const struct device *base, uint64_t file,
 	return 0;
 }
 
+/* Stacks are walked by the reader, which knows the text. */
+static int perf_move_text(const struct device *base, const struct stackbeat_moved_text *moved)
+{
+	(void)base;
+	(void)moved;
+	return 0;
+}
+
 static const struct device_ops perf_ops = {
 	.close = perf_close,
 	.fd = perf_fd,
@@ -411,6 +419,7 @@ static const struct device_ops perf_ops = {
 	.file_open = perf_file_open,
 	.file_release = perf_file_release,
 	.push_unwind_table = perf_push_unwind_table,
+	.move_text = perf_move_text,
 };
 
 /* Sessions */

@@ -2,6 +2,7 @@
 /* The table of address spaces. Mappings of one address space: test_mapping_history.c. */
 #include "mappings/address_space.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -191,6 +192,212 @@ static void program_of_the_recorded_process_is_noted(void **state)
 	fake_space(spaces, 3, 10, 1, "a");
 	fake_mapping(spaces, 3, 1, STACKBEAT_MAPPING_MAIN_BINARY, 0x1000, 0x2000, program, 0);
 	assert_string_equal(address_spaces_main_path(spaces), in_sandbox("program"));
+}
+
+/* Text that was moved */
+
+#define TEXT_PAGES 200u /* of the file, more than are compared */
+#define PAGE UINT64_C(4096)
+
+static struct stackbeat_moved_text moved_texts[8];
+static unsigned int moved_count;
+static int moved_result;
+
+static int note_moved_text(const struct stackbeat_moved_text *moved, void *arg)
+{
+	(void)arg;
+	assert_true(moved_count < 8);
+	moved_texts[moved_count++] = *moved;
+	return moved_result;
+}
+
+/*
+ * Writes a file of pages, and copies pages 1 to TEXT_PAGES - 2 of it to memory of this process,
+ * which belongs to address space 1, between two mappings of the file. Returns the address of page
+ * 0.
+ */
+static uint64_t move_text(uint16_t flags)
+{
+	static uint8_t text[TEXT_PAGES * PAGE];
+	const uint64_t vaddr_bias = flags & STACKBEAT_MAPPING_VADDR ? 0x400000 : 0;
+	struct stackbeat_mapping mapping = {
+		.record = {.type = STACKBEAT_RECORD_MAPPING, .size = sizeof(mapping)},
+		.address_space = 1,
+		.generation = 2,
+	};
+	FILE *file = fopen(in_sandbox("file"), "we");
+	uint8_t *memory = mmap(NULL, sizeof(text), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t address = (uint64_t)memory;
+	struct mapped_file *mapped_file;
+	uint64_t id;
+
+	assert_non_null(file);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)(i * i >> 7);
+	assert_int_equal(fwrite(text, 1, sizeof(text), file), sizeof(text));
+	fclose(file);
+	memcpy(memory + PAGE, text + PAGE, (TEXT_PAGES - 2) * PAGE);
+	id = fake_file(mapped, &files, in_sandbox("file"));
+	mapped_file = mapped_files_get(mapped, id);
+	fake_space(spaces, 1, (uint32_t)getpid(), 2, "a");
+	for (unsigned int i = 0; i < 3; i++) {
+		mapping.start = address + (i == 0 ? 0 : i == 1 ? PAGE : (TEXT_PAGES - 1) * PAGE);
+		mapping.end = address + (i == 0 ? PAGE : (TEXT_PAGES + i - 2) * PAGE);
+		mapping.file = i == 1 ? 0 : id;
+		mapping.record.flags = i == 1 ? 0 : flags;
+		mapping.offset = i == 1 ? 0 : mapping.start - address;
+		mapping.vaddr = i == 1 ? 0 : mapping.offset + vaddr_bias;
+		assert_int_equal(address_spaces_add_mapping(spaces, &mapping), 0);
+	}
+	advance(1, 2);
+	assert_int_equal(mapped_file_hold(mapped, mapped_file), 0);
+	mapped_files_finish(mapped);
+	address_spaces_on_moved_text(spaces, note_moved_text, NULL);
+	moved_count = 0;
+	moved_result = 0;
+	return address;
+}
+
+static void expect_text(uint32_t generation, uint64_t address, uint64_t vaddr)
+{
+	uint64_t offset;
+	bool is_offset;
+	uint32_t found = address_space_segment_at(address_spaces_get(spaces, 1, 0), generation,
+						  address, &offset);
+
+	assert_non_null(segment_file(mapped, found, &is_offset));
+	assert_int_equal(offset, vaddr);
+}
+
+static void moved_text_is_of_its_file(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	/* The module gets it once. */
+	expect_text(2, address + 6 * PAGE, 0x400000 + 6 * PAGE);
+	assert_int_equal(moved_count, 1);
+	assert_int_equal(moved_texts[0].address_space, 1);
+	assert_int_equal(moved_texts[0].start, address + PAGE);
+	assert_int_equal(moved_texts[0].end, address + (TEXT_PAGES - 1) * PAGE);
+	assert_int_equal(moved_texts[0].beside, address);
+	assert_int_equal(moved_texts[0].generation, 2);
+	/* It is no text any more once it is replaced. */
+	memset((void *)(address + PAGE), 0xcc, PAGE);
+	fake_mapping(spaces, 1, 3, STACKBEAT_MAPPING_EVENT, address + PAGE, address + 2 * PAGE, 0,
+		     0);
+	advance(1, 3);
+	assert_int_equal(segment(1, 3, address + PAGE), SEGMENT_ANON);
+	expect_text(3, address + 2 * PAGE, 0x400000 + 2 * PAGE);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+static void moved_text_of_a_file_without_headers_is_known(void **state)
+{
+	const uint64_t address = move_text(0);
+	struct mapping_view view;
+	uint64_t in_view = address + 7 * PAGE;
+	uint32_t found;
+	bool is_offset;
+
+	(void)state;
+	assert_int_equal(mapping_view_init(&view, address_spaces_get(spaces, 1, 0), 2), 0);
+	assert_int_equal(mapping_view_segments(&view, &in_view, &found, 1), 1);
+	assert_non_null(segment_file(mapped, found, &is_offset));
+	assert_true(is_offset);
+	assert_int_equal(in_view, 7 * PAGE);
+	mapping_view_clear(&view);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+static void text_that_the_module_does_not_know_yet_is_passed_on_later(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	moved_result = -ESTALE;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 1);
+	fake_mapping(spaces, 1, 3, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
+	advance(1, 3);
+	moved_result = 0;
+	expect_text(3, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 2);
+	assert_int_equal(moved_texts[1].generation, 3);
+	fake_mapping(spaces, 1, 4, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
+	advance(1, 4);
+	expect_text(4, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 2);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* Only the page that differs, and only until it is the same. */
+static void generated_code_in_the_place_of_text_is_anonymous(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	uint8_t *byte = (uint8_t *)(address + 5 * PAGE + 77);
+
+	(void)state;
+	++*byte;
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	assert_int_equal(segment(1, 2, address + 6 * PAGE - 1), SEGMENT_ANON);
+	assert_int_equal(moved_count, 0);
+	expect_text(2, address + 4 * PAGE, 0x400000 + 4 * PAGE);
+	assert_int_equal(moved_texts[0].start, address + PAGE);
+	assert_int_equal(moved_texts[0].end, address + 5 * PAGE);
+	expect_text(2, address + 6 * PAGE, 0x400000 + 6 * PAGE);
+	assert_int_equal(moved_texts[1].start, address + 6 * PAGE);
+	assert_int_equal(moved_texts[1].end, address + (TEXT_PAGES - 1) * PAGE);
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	--*byte;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 3);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* Bytes that are all the same say nothing. */
+static void filler_is_no_text(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	FILE *file = fopen(in_sandbox("file"), "r+e");
+
+	(void)state;
+	assert_non_null(file);
+	for (size_t i = 0; i < TEXT_PAGES * PAGE; i++)
+		fputc(0, file);
+	fclose(file);
+	memset((void *)address, 0, TEXT_PAGES * PAGE);
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* The reader compares for a process so often, and no more. */
+static void a_process_can_not_make_the_reader_compare_for_ever(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	uint8_t *byte = (uint8_t *)(address + 5 * PAGE);
+
+	(void)state;
+	++*byte;
+	for (unsigned int i = 0; i < 300; i++)
+		assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	--*byte;
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+static void memory_of_a_process_that_has_ended_is_anonymous(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	munmap((void *)address, TEXT_PAGES * PAGE);
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	assert_int_equal(moved_count, 0);
 }
 
 static void address_space_is_ready_once_all_records_are_applied(void **state)
@@ -899,6 +1106,13 @@ int main(void)
 		TEST(offset_in_a_file_has_an_address),
 		TEST(address_of_an_offset_is_searched_in_some_mappings),
 		TEST(program_of_the_recorded_process_is_noted),
+		TEST(moved_text_is_of_its_file),
+		TEST(moved_text_of_a_file_without_headers_is_known),
+		TEST(text_that_the_module_does_not_know_yet_is_passed_on_later),
+		TEST(generated_code_in_the_place_of_text_is_anonymous),
+		TEST(filler_is_no_text),
+		TEST(a_process_can_not_make_the_reader_compare_for_ever),
+		TEST(memory_of_a_process_that_has_ended_is_anonymous),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
 		TEST(process_without_a_number_is_forgotten),

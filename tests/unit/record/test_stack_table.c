@@ -183,11 +183,13 @@ static void mappings_distinguish_stacks(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t start = here() & ~UINT64_C(4095);
+	uint64_t other = fake_file(fixture->mapped, &fixture->files, "/bin/sh");
 
 	usual_sample(fixture);
 	add_sample(fixture);
 	fake_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
-	fake_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, 0, 0);
+	fake_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, other,
+		     0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	usual_sample(fixture)->generation = 2;
 	add_sample(fixture);

@@ -449,6 +449,20 @@ static void files_are_opened_and_released(void **state)
 	close_device();
 }
 
+static void moved_text_is_passed_on(void **state)
+{
+	const struct stackbeat_moved_text moved = {.address_space = 7};
+
+	(void)state;
+	open_device();
+	assert_int_equal(device_move_text(device, &moved), 0);
+	assert_int_equal(kernel.request, STACKBEAT_IOC_MOVED_TEXT);
+	assert_int_equal(kernel.file, 7);
+	kernel.ioctl_err = ESTALE;
+	assert_int_equal(device_move_text(device, &moved), -ESTALE);
+	close_device();
+}
+
 #define DEVICE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -465,6 +479,7 @@ int main(void)
 		DEVICE_TEST(other_rings_are_drained_after_an_error),
 		DEVICE_TEST(metadata_is_drained_while_it_grows),
 		DEVICE_TEST(files_are_opened_and_released),
+		DEVICE_TEST(moved_text_is_passed_on),
 	};
 
 	return cmocka_run_group_tests_name("device", tests, NULL, NULL);

@@ -127,7 +127,7 @@ static uint32_t location_in(uint32_t segment, uint32_t perf_map, uint64_t offset
 }
 
 /* The raw location of an address of a process. */
-static uint32_t location_at(const struct address_space *space, uint64_t address)
+static uint32_t location_at(struct address_space *space, uint64_t address)
 {
 	uint64_t offset;
 	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
