@@ -167,6 +167,18 @@ $(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/user.a
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)
 
+# The same targets without libFuzzer, for the inputs of the repository: linked with the objects of the unit tests.
+SEED_PROGRAMS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/seeds/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+$(B)/seeds/%: tests/fuzz/fuzz_%.c tests/fuzz/run_inputs.c $(B)/unit/user.a
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) $(UNIT_LDFLAGS) \
+		-o $@ $(filter %.c,$^) $(B)/unit/user.a $(LIBS)
+
+.PHONY: seed-programs
+seed-programs: $(SEED_PROGRAMS)
+
 # Seconds for each fuzz target, and for the guest.
 T ?= 60
 GUEST_T ?= $(T)
@@ -405,7 +417,7 @@ print-%:
 .PHONY: clean
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/completions $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
+		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/seeds $(B)/pycache $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
 		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers \
 		$(B)/dist $(B)/deb $(B)/packages
 
