@@ -121,6 +121,11 @@ void cpulist_online(const char *root, struct cpulist *list)
 		list->all = list->all && !list->bits[i];
 }
 
+bool cpulist_equal(const struct cpulist *a, const struct cpulist *b)
+{
+	return a->all == b->all && (a->all || !memcmp(a->bits, b->bits, sizeof(a->bits)));
+}
+
 bool cpulist_has(const struct cpulist *list, uint32_t cpu)
 {
 	return list->all || (cpu < CPULIST_CPUS_MAX && (list->bits[cpu / 64] >> cpu % 64 & 1));

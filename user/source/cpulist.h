@@ -33,6 +33,9 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
  */
 void cpulist_online(const char *root, struct cpulist *list);
 
+/* Returns whether both are the same list: all CPUs, or the same bits. */
+bool cpulist_equal(const struct cpulist *a, const struct cpulist *b);
+
 /* Returns whether `cpu` is in the list. */
 bool cpulist_has(const struct cpulist *list, uint32_t cpu);
 

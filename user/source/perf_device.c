@@ -25,6 +25,8 @@
 #define PUBLISH_NS 1000000
 /* Bytes of samples that wait for the reader, from which on no more are taken from the rings. */
 #define WAITING_BYTES_MAX (256u << 20)
+/* How often counts are read, which interrupts each CPU. */
+#define CHECK_INTERVAL_NS (10 * NS_PER_SECOND)
 /* The first of PERF_CONTEXT_*, as an unsigned number. */
 #define CONTEXT_FIRST ((uint64_t)PERF_CONTEXT_MAX)
 
@@ -40,7 +42,7 @@ struct perf_device {
 	size_t cpus;
 	uint64_t stats[STACKBEAT_S_COUNT];
 	const char *problem; /* of the rings, which was not reported yet; NULL: none */
-	int64_t next_sweep; /* CLOCK_MONOTONIC, ns */
+	int64_t next_sweep, next_check; /* CLOCK_MONOTONIC, ns */
 	uint32_t state; /* enum stackbeat_state */
 };
 
@@ -329,7 +331,10 @@ static void perf_snapshot_heads(struct device *base)
 	if (now < device->next_sweep)
 		return;
 	perf_spaces_sweep(device->spaces);
+	perf_events_follow_cpus(device->events, now >= device->next_check);
 	device->next_sweep = now + NS_PER_SECOND;
+	if (now >= device->next_check)
+		device->next_check = now + CHECK_INTERVAL_NS;
 }
 
 /* Metadata are written before the samples that need them. */

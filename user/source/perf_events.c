@@ -40,12 +40,19 @@ struct perf_ring {
 	int fd;
 };
 
+/* An event that fires. */
+struct perf_timer {
+	int fd;
+	size_t ring; /* index */
+	uint64_t count; /* ns, when it was read last */
+};
+
 struct perf_events {
-	const struct perf_events_config *config; /* while they are opened */
+	const struct perf_events_config *config;
 	struct perf_ring *rings;
 	size_t ring_count, ring_capacity;
-	int *fds; /* of the events that fire */
-	size_t fd_count, fd_capacity;
+	struct perf_timer *timers;
+	size_t timer_count, timer_capacity;
 	struct perf_ring *read; /* its record was returned last; NULL: none */
 	int epoll;
 	uint64_t sample_type;
@@ -54,6 +61,8 @@ struct perf_events {
 	bool excludes_kernel;
 	bool inherits;
 	bool counts_threads; /* and not CPUs */
+	bool is_enabled;
+	struct cpulist followed; /* CPUs that were online, when all of them had events */
 };
 
 /* The source of the fields: perf_event_open(2). */
@@ -188,16 +197,18 @@ static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 	return err;
 }
 
+static void perf_ring_close(const struct perf_ring *ring)
+{
+	if (ring->page)
+		munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
+	free(ring->bounce);
+	close(ring->fd);
+}
+
 static void close_rings(struct perf_events *events)
 {
-	for (size_t i = 0; i < events->ring_count; i++) {
-		struct perf_ring *ring = &events->rings[i];
-
-		if (ring->page)
-			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
-		free(ring->bounce);
-		close(ring->fd);
-	}
+	for (size_t i = 0; i < events->ring_count; i++)
+		perf_ring_close(&events->rings[i]);
 	events->ring_count = 0;
 }
 
@@ -259,30 +270,35 @@ static void fit_stack_copy(struct perf_events *events)
 /* Targets */
 
 /*
- * Opens an event of a target on each CPU, and lets it write into the CPU's ring. Returns 0 or a
- * negative errno value; -ENODEV: all CPUs have gone offline.
+ * Opens an event of a target on a CPU, and lets it write into the CPU's ring. Returns 0 or a
+ * negative errno value; -ENODEV: the CPU is offline.
  */
+static int open_timer(struct perf_events *events, int target, size_t ring, unsigned long flags)
+{
+	int fd;
+
+	if (array_reserve(&events->timers, &events->timer_capacity, events->timer_count, 1,
+			  sizeof(*events->timers)))
+		return -ENOMEM;
+	fd = open_event(events, true, target, events->rings[ring].cpu, flags);
+	if (fd < 0)
+		return fd;
+	events->timers[events->timer_count++] = (struct perf_timer){.fd = fd, .ring = ring};
+	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings[ring].fd) ? -errno : 0;
+}
+
+/* Opens one on each CPU. Returns 0 or a negative errno value; -ENODEV: all CPUs are offline. */
 static int open_target(struct perf_events *events, int target, unsigned long flags)
 {
-	const size_t before = events->fd_count;
+	const size_t before = events->timer_count;
 
 	for (size_t i = 0; i < events->ring_count; i++) {
-		const struct perf_ring *ring = &events->rings[i];
-		int fd;
+		int err = open_timer(events, target, i, flags);
 
-		if (array_reserve(&events->fds, &events->fd_capacity, events->fd_count, 1,
-				  sizeof(*events->fds)))
-			return -ENOMEM;
-		fd = open_event(events, true, target, ring->cpu, flags);
-		if (fd == -ENODEV)
-			continue;
-		if (fd < 0)
-			return fd;
-		events->fds[events->fd_count++] = fd;
-		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
-			return -errno;
+		if (err && err != -ENODEV)
+			return err;
 	}
-	return events->fd_count > before ? 0 : -ENODEV;
+	return events->timer_count > before ? 0 : -ENODEV;
 }
 
 /* A thread that has ended since it was listed is none. */
@@ -295,7 +311,7 @@ static int open_thread(uint32_t tid, void *arg)
 
 static int open_process(struct perf_events *events, uint32_t pid)
 {
-	const size_t before = events->fd_count;
+	const size_t before = events->timer_count;
 	char path[32];
 	int err;
 
@@ -303,7 +319,7 @@ static int open_process(struct perf_events *events, uint32_t pid)
 	err = perf_process_each(path, open_thread, events);
 	if (err == -ENOENT)
 		return -ESRCH;
-	return !err && events->fd_count == before ? -ESRCH : err;
+	return !err && events->timer_count == before ? -ESRCH : err;
 }
 
 static int open_cgroup(struct perf_events *events, const char *path, struct error *error)
@@ -348,9 +364,9 @@ static int open_targets(struct perf_events *events, struct error *error)
 
 static void close_targets(struct perf_events *events)
 {
-	for (size_t i = 0; i < events->fd_count; i++)
-		close(events->fds[i]);
-	events->fd_count = 0;
+	for (size_t i = 0; i < events->timer_count; i++)
+		close(events->timers[i].fd);
+	events->timer_count = 0;
 }
 
 int perf_events_open(struct perf_events **opened, const struct perf_events_config *config,
@@ -384,7 +400,6 @@ int perf_events_open(struct perf_events **opened, const struct perf_events_confi
 		events->excludes_kernel = true;
 		err = open_targets(events, error);
 	}
-	events->config = NULL;
 	if (err)
 		perf_events_close(events);
 	else
@@ -400,7 +415,7 @@ void perf_events_close(struct perf_events *events)
 	close_rings(events);
 	if (events->epoll >= 0)
 		close(events->epoll);
-	free(events->fds);
+	free(events->timers);
 	free(events->rings);
 	free(events);
 }
@@ -422,16 +437,18 @@ bool perf_events_exclude_kernel(const struct perf_events *events)
 
 void perf_events_enable(struct perf_events *events, bool enable)
 {
-	for (size_t i = 0; i < events->fd_count; i++)
-		ioctl(events->fds[i], enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+	events->is_enabled = enable;
+	for (size_t i = 0; i < events->timer_count; i++)
+		ioctl(events->timers[i].fd, enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE,
+		      0);
 }
 
 uint64_t perf_events_cpu_time(const struct perf_events *events)
 {
 	uint64_t sum = 0, count;
 
-	for (size_t i = 0; i < events->fd_count && events->counts_threads; i++) {
-		if (read(events->fds[i], &count, sizeof(count)) == sizeof(count))
+	for (size_t i = 0; i < events->timer_count && events->counts_threads; i++) {
+		if (read(events->timers[i].fd, &count, sizeof(count)) == sizeof(count))
 			sum += count;
 	}
 	return sum;
@@ -440,6 +457,128 @@ uint64_t perf_events_cpu_time(const struct perf_events *events)
 int perf_events_fd(const struct perf_events *events)
 {
 	return events->epoll;
+}
+
+/* CPUs that come and go */
+
+/*
+ * When a CPU goes offline, the kernel takes its events away for good: they never count again, also
+ * when the CPU is back, as after a suspension of the machine. To read a count interrupts the CPU.
+ */
+static bool perf_timer_is_dead(struct perf_timer *timer)
+{
+	const uint64_t before = timer->count;
+
+	return read(timer->fd, &timer->count, sizeof(timer->count)) != sizeof(timer->count) ||
+	       timer->count == before;
+}
+
+static void close_timers_of_ring(struct perf_events *events, size_t ring)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < events->timer_count; i++) {
+		if (events->timers[i].ring != ring)
+			events->timers[kept++] = events->timers[i];
+		else
+			close(events->timers[i].fd);
+	}
+	events->timer_count = kept;
+}
+
+static bool ring_has_timer(const struct perf_events *events, size_t ring)
+{
+	for (size_t i = 0; i < events->timer_count; i++) {
+		if (events->timers[i].ring == ring)
+			return true;
+	}
+	return false;
+}
+
+/* Opens the events of a CPU that came online, all or none. */
+static void open_timers_of_ring(struct perf_events *events, size_t ring)
+{
+	const struct perf_events_config *config = events->config;
+	const size_t before = events->timer_count;
+	int err = 0;
+
+	for (size_t i = 0; i < config->cgroup_count && !err; i++) {
+		int fd = cgroup_open(config->cgroups[i], NULL);
+
+		if (fd < 0)
+			continue;
+		err = open_timer(events, fd, ring, PERF_FLAG_PID_CGROUP);
+		close(fd);
+	}
+	if (!config->cgroup_count)
+		err = open_timer(events, -1, ring, 0);
+	if (err)
+		close_timers_of_ring(events, ring);
+	for (size_t i = before; i < events->timer_count && events->is_enabled; i++)
+		ioctl(events->timers[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* Returns the index of the CPU's ring, which is new if need be; -1: there can be none. */
+static ssize_t ring_of_cpu(struct perf_events *events, uint32_t cpu)
+{
+	for (size_t i = 0; i < events->ring_count; i++) {
+		if (events->rings[i].cpu == cpu)
+			return (ssize_t)i;
+	}
+	if (!perf_ring_open(events, cpu))
+		return (ssize_t)events->ring_count - 1;
+	if (events->ring_count && events->rings[events->ring_count - 1].cpu == cpu)
+		perf_ring_close(&events->rings[--events->ring_count]);
+	return -1;
+}
+
+/* Events of whole CPUs always count. Returns whether all of them do. */
+static bool close_dead_timers(struct perf_events *events)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < events->timer_count;) {
+		if (perf_timer_is_dead(&events->timers[i])) {
+			close_timers_of_ring(events, events->timers[i].ring);
+			all = false;
+		} else {
+			i++;
+		}
+	}
+	return all;
+}
+
+void perf_events_follow_cpus(struct perf_events *events, bool checks_counts)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct cpulist online;
+	bool all = true;
+
+	/* Events of threads stay. */
+	if (events->config->pid_count || events->config->tid_count)
+		return;
+	if (checks_counts && events->is_enabled && !events->config->cgroup_count)
+		all = close_dead_timers(events);
+	cpulist_online("", &online);
+	if (all && cpulist_equal(&online, &events->followed))
+		return;
+	for (size_t i = 0; i < events->ring_count; i++) {
+		if (!cpulist_has(&online, events->rings[i].cpu))
+			close_timers_of_ring(events, i);
+	}
+	events->followed = online;
+	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
+		ssize_t ring;
+
+		if (!cpulist_has(events->config->cpus, cpu) || !cpulist_has(&online, cpu))
+			continue;
+		ring = ring_of_cpu(events, cpu);
+		if (ring >= 0 && !ring_has_timer(events, (size_t)ring))
+			open_timers_of_ring(events, (size_t)ring);
+		/* What has failed is tried again. */
+		if (ring < 0 || !ring_has_timer(events, (size_t)ring))
+			events->followed = (struct cpulist){.all = false};
+	}
 }
 
 /* Reading */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The events and rings of perf_event_open(2) for one session: a timer of CPU time (cpu-clock) for
- * each target on each CPU, and a ring for each CPU, into which all events of the CPU write. A CPU
- * that comes online later is not sampled.
+ * each target on each CPU, and a ring for each CPU, into which all events of the CPU write.
  */
 #ifndef STACKBEAT_SOURCE_PERF_EVENTS_H
 #define STACKBEAT_SOURCE_PERF_EVENTS_H
@@ -17,7 +16,8 @@
 struct error;
 struct perf_events;
 
-/* Ids and paths are not owned. Without ids and control groups, all processes are sampled. */
+/* Is used until the events are closed. Ids and paths are not owned. Without ids and control groups,
+ * all processes are sampled. */
 struct perf_events_config {
 	const uint32_t *pids, *tids;
 	size_t pid_count, tid_count;
@@ -51,6 +51,13 @@ bool perf_events_exclude_kernel(const struct perf_events *events);
 
 /* Enables or disables all events. */
 void perf_events_enable(struct perf_events *events, bool enable);
+
+/*
+ * Opens events on CPUs that came online, unless threads are sampled, whose events stay. Call it
+ * about once a second, between perf_events_release() and perf_events_snapshot(). `checks_counts`:
+ * also where CPUs were offline in between, as after a suspension; this interrupts each CPU.
+ */
+void perf_events_follow_cpus(struct perf_events *events, bool checks_counts);
 
 /*
  * Returns the CPU time of the sampled threads, ns; 0: it is unknown, as the events count whole

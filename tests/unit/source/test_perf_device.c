@@ -29,6 +29,7 @@ static struct {
 	const char *problem;
 	uint64_t cpu_time;
 	bool enabled;
+	unsigned int follows, checks; /* of CPUs */
 } kernel;
 
 int perf_events_open(struct perf_events **events, const struct perf_events_config *config,
@@ -66,6 +67,13 @@ int perf_events_fd(const struct perf_events *events)
 void perf_events_snapshot(struct perf_events *events)
 {
 	(void)events;
+}
+
+void perf_events_follow_cpus(struct perf_events *events, bool checks_counts)
+{
+	(void)events;
+	kernel.follows++;
+	kernel.checks += checks_counts;
 }
 
 const struct perf_record *perf_events_next(struct perf_events *events, uint64_t until,
@@ -461,6 +469,14 @@ static void samples_stay_until_they_are_handled(void **state)
 	assert_int_equal(got.sample_count, 0);
 }
 
+static void cpus_are_followed(void **state)
+{
+	(void)state;
+	assert_int_equal(drain(), 0);
+	assert_int_equal(kernel.follows, 1);
+	assert_int_equal(kernel.checks, 1);
+}
+
 static void a_damaged_ring_is_reported_once(void **state)
 {
 	(void)state;
@@ -520,6 +536,7 @@ int main(void)
 		TEST(samples_without_user_memory_have_no_address_space),
 		TEST(a_32_bit_program_has_no_copy),
 		TEST(samples_stay_until_they_are_handled),
+		TEST(cpus_are_followed),
 		TEST(a_damaged_ring_is_reported_once),
 		TEST(files_of_living_processes_are_held_open),
 	};
