@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Restricted sessions report only data that their opener can access: by the opener's pid, cgroup and mount
 namespaces, and by file permissions. Also the restrictions of kernel lockdown, which can't be undone
-(tests/env/vm/run --env STACKBEAT_LOCKDOWN=1)."""
+(tests/env/vm/run --env STACKBEAT_LOCKDOWN=1), and Secure Boot (--mok)."""
 
 import ctypes
 import errno
@@ -30,6 +30,13 @@ LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 def lockdown_test(function):
     return test(function) if os.environ.get("STACKBEAT_LOCKDOWN") else function
+
+
+def secure_boot_test(function):
+    """A test for a guest that trusts certificate.pem in the directory STACKBEAT_MOK, which has its key, too."""
+    # The module of the other tests is not signed.
+    function.loads = False
+    return test(function) if os.environ.get("STACKBEAT_MOK") else function
 
 
 def unshare(flags):
@@ -319,35 +326,52 @@ def lockdown_excludes_the_kernel_part():
     check("locked down" not in err, f"an unnecessary message: {err!r}")
 
 
-def check_refused(path, *texts):
-    """Checks that `load` of this command refuses the module for a reason with these texts."""
-    _, err = run(path, "load", status=1)
-    for text in (f"can't load {path.parent}/kmod/", *texts, "enroll the key: 'mokutil --import CERT.der', a reboot, and "
-                 "'Enroll MOK' in the firmware's menu (DKMS signs with /var/lib/dkms/mok.pub)"):
-        check(text in err, f"{text!r} is missing: {err!r}")
-
-
-def sign(module, directory, name):
-    """Appends the signature of a new key to a module, as scripts/sign-file of the kernel does."""
-    key, certificate, signature = (directory / file for file in ("key.pem", "certificate.pem", "signature"))
-    run("openssl", "req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/", "-keyout", key, "-out", certificate)
-    run("openssl", "cms", "-sign", "-md", "sha256", "-binary", "-noattr", "-nocerts", "-signer", certificate, "-inkey", key,
-        "-outform", "DER", "-in", module, "-out", signature)
-    # struct module_signature of the kernel: PKCS#7, and the size.
-    with open(module, "ab") as file:
-        size = file.write(signature.read_bytes())
-        file.write(struct.pack(">2xB5xI", 2, size) + b"~Module signature appended~\n")
-
-
-@lockdown_test
-def lockdown_refuses_untrusted_modules():
+def own_command():
+    """A copy of the command with a module of its own, which is not signed: (command, module)."""
     unload()
-    # The command, with a module of its own, which is unsigned, and then signed with a key that nobody has enrolled.
     directory = temporary_directory()
     command = Path(shutil.copy(shutil.which("stackbeat"), directory))
     module = directory / "kmod" / os.uname().release / "stackbeat.ko"
     module.parent.mkdir(parents=True)
-    shutil.copy(WORKLOADS.parent / "kmod" / os.uname().release / "stackbeat.ko", module)
+    shutil.copy(WORKLOADS.parent / "kmod" / module.parent.name / module.name, module)
+    return command, module
+
+
+def make_key(directory, name):
+    run("openssl", "req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/",
+        "-keyout", directory / "key.pem", "-out", directory / "certificate.pem")
+    return directory
+
+
+def sign(module, keys):
+    """Appends a signature to a module, as scripts/sign-file of the kernel does."""
+    signature = temporary_directory() / "signature"
+    run("openssl", "cms", "-sign", "-md", "sha256", "-binary", "-noattr", "-nocerts", "-signer", keys / "certificate.pem",
+        "-inkey", keys / "key.pem", "-outform", "DER", "-in", module, "-out", signature)
+    with open(module, "ab") as file:
+        size = file.write(signature.read_bytes())
+        # struct module_signature of the kernel: PKCS#7, and the size.
+        file.write(struct.pack(">2xB5xI", 2, size) + b"~Module signature appended~\n")
+
+
+ENROLL = "'mokutil --import CERT.der', a reboot, and 'Enroll MOK' in the firmware's menu (DKMS signs with /var/lib/dkms/mok.pub)"
+
+
+def check_refused(command, *texts):
+    """Checks that `load` does not load the module of a command, for a reason with these texts, and names the remedy."""
+    _, err = run(command, "load", status=1)
+    for text in (f"can't load {command.parent}/kmod/", *texts, f"enroll the key: {ENROLL}"):
+        check(text in err, f"{text!r} is missing: {err!r}")
+
+
+def check_doctor(command, reason):
+    report, _ = start(command, "doctor").communicate()
+    check(re.search(rf"module signature +{re.escape(reason)}\n +-> {re.escape(ENROLL)}\n", report), report)
+
+
+@lockdown_test
+def lockdown_refuses_untrusted_modules():
+    command, module = own_command()
     if not LOCKDOWN.exists():
         run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
     # The test before it may have locked more.
@@ -356,10 +380,24 @@ def lockdown_refuses_untrusted_modules():
     check_refused(command, "the kernel is locked down", "this one has no signature; install stackbeat-dkms")
     Path("/sys/module/module/parameters/sig_enforce").write_text("1")
     check_refused(command, "this one has no signature; install stackbeat-dkms")
-    sign(module, directory, "a key of nobody")
+    sign(module, make_key(module.parent, "a key of nobody"))
     check_refused(command, "does not trust the key of this signature (a key of nobody)")
-    report, _ = start(command, "doctor").communicate()
-    check(re.search(r"module signature +the kernel takes signed modules only\n +-> 'mokutil --import", report), report)
+    check_doctor(command, "the kernel takes signed modules only")
+
+
+@secure_boot_test
+def secure_boot_takes_a_module_with_an_enrolled_key():
+    run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
+    run("mount", "-t", "efivarfs", "none", "/sys/firmware/efi/efivars")
+    check("[integrity]" in LOCKDOWN.read_text(), "the kernel is not locked down by Secure Boot")
+    command, module = own_command()
+    check_refused(command, "this one has no signature; install stackbeat-dkms")
+    check_doctor(command, "the kernel takes signed modules only (Secure Boot)")
+    sign(module, Path(os.environ["STACKBEAT_MOK"]))
+    run(command, "load")
+    profile, _, err = record("-F", 997, command=workload("sysread", 30000))
+    check("source: perf" not in err, err)
+    check(any(frame.address >> 63 for sample in samples_of(profile, "sysread") for frame in sample.frames), "no kernel frames")
 
 
 # --- ioctl ---------------------------------------------------------------------
