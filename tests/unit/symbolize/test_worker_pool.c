@@ -26,6 +26,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
@@ -1971,8 +1972,8 @@ static void stop_ends_the_run_and_its_workers(void **state)
 	assert_int_equal(run_pool(&pool, jobs, 3), -EINTR);
 	assert_int_equal(results[0].calls, 1);
 	assert_int_equal(results[1].calls + results[2].calls, 0);
-	/* No process is left but the server. */
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), 0);
+	/* No process is left but the server: on a busy machine, a killed one may end later. */
+	wait_until(waitpid(-1, NULL, WNOHANG) == 0);
 	assert_int_equal(waitpid(0, NULL, WNOHANG), 0);
 	close(stop_ends[0]);
 	close(stop_ends[1]);
