@@ -12,9 +12,9 @@ cd "$scratch"
 
 # refuses MESSAGE ARGUMENT...: exit status 2, one line with MESSAGE on standard error, nothing done.
 refuses() {
-	local message=$1 status=0 output
+	local message=$1 status=0
 	shift
-	output=$("$stackbeat" "$@" 2>&1 >"$scratch/stdout" </dev/null) || status=$?
+	output=$(timeout "$hang" "$stackbeat" "$@" 2>&1 >"$scratch/stdout" </dev/null) || status=$?
 	((status == 2)) || fail "'$*': exit status $status"
 	[[ $output == "stackbeat"*": "*"$message"* && $output != *$'\n'* ]] || fail "'$*': '$output'"
 	[[ ! -s $scratch/stdout ]] || fail "'$*': printed '$(cat "$scratch/stdout")'"
@@ -137,6 +137,24 @@ top_refuses_what_it_cannot_show() {
 	accepts top -b -d 0.1 -n 1 --tab containers --rows 0 -F 19 -g -a
 }
 
+# COMMAND OPTION: each has a hint, by its long name and by its letter.
+options_of_perf_have_an_answer() {
+	local command option hints=0
+	while read -r command option; do
+		refuses "unknown option '${option:0:2}" "$command" "$option" 1
+		[[ $output == "stackbeat $command: unknown option '$option': "* ]] || fail "$command $option: $output"
+		hints=$((hints + 1))
+	done < <(sed -nE "s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", '(.)',.*/\1 \2\n\1 -\3/p; s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", 0,.*/\1 \2/p" \
+		"$top/user/cli/perf_hint.c")
+	((hints > 80)) || fail "only $hints hints are tried"
+	refuses "unknown option '-g': --tree prints the call tree" report -g
+	refuses "unknown option '--no-children': leave it out" report --no-children
+	refuses "unknown option '-D': sleep before" record -D 1000
+	refuses "unknown option '-K': 'stackbeat record --user'" top -K
+	# A beginning of an option is no option of perf.
+	refuses "unknown option '--hea'" report --hea
+}
+
 # What fingers that know perf and git type.
 habits_have_an_answer() {
 	local command
@@ -146,15 +164,17 @@ habits_have_an_answer() {
 	refuses "no command 'sta'; see 'stackbeat --help'" sta
 	refuses "use 'stackbeat report --folded FILE'" script
 	refuses "use 'stackbeat report --diff BASE FILE'" diff
-	for command in buildid-cache buildid-list c2c data evlist ftrace inject kmem list lock mem probe sched \
-		stat trace; do
+	for command in bench buildid-cache buildid-list c2c daemon data evlist ftrace inject iostat kallsyms kmem kvm kwork \
+		list lock mem probe sched stat test timechart trace; do
 		refuses "there is no command '$command'; use '" "$command"
 	done
+	refuses "there is no command 'config'; use options" config
 	refuses "unknown option '--frequncy'; did you mean '--frequency'?" record --frequncy 99
 	refuses "ambiguous option '--sa': --save-binaries, --sandbox" record --sa x
 	refuses "unknown option '--xyz'" record --xyz
 	refuses "unknown option '-c': samples are of CPU time" record -c 1000
 	refuses "unknown option '--count=7': samples are of CPU time" record --count=7
+	accepts record -T
 	accepts record -e cpu-clock
 	accepts record -e task-clock:u
 	accepts record -e cpu-clock:k
@@ -453,6 +473,7 @@ run_test bad_options_are_refused
 run_test values_have_bounds
 run_test top_refuses_what_it_cannot_show
 run_test habits_have_an_answer
+run_test options_of_perf_have_an_answer
 run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage

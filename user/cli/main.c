@@ -44,15 +44,22 @@ static const struct command {
 static const struct replacement {
 	const char *name, *use;
 } replacements[] = {
+	{"bench", "'perf bench': stackbeat has no benchmarks"},
 	{"buildid-cache", "'stackbeat archive' or 'stackbeat record --save-binaries'"},
 	{"buildid-list", "'stackbeat archive', which lists what it collects"},
 	{"c2c", "'perf c2c': stackbeat samples CPU time only"},
+	{"config", "options: stackbeat reads no configuration"},
+	{"daemon", "'stackbeat serve', which samples always"},
 	{"data", "'stackbeat export'"},
 	{"diff", "'stackbeat report --diff BASE FILE'"},
 	{"evlist", "'perf list': stackbeat samples CPU time, and has no events"},
 	{"ftrace", "'perf ftrace': stackbeat samples CPU time, and has no tracepoints"},
 	{"inject", "'stackbeat symbolize FILE'"},
+	{"iostat", "'perf iostat': stackbeat samples CPU time only"},
+	{"kallsyms", "'grep NAME /proc/kallsyms'"},
 	{"kmem", "'perf kmem': stackbeat samples CPU time only"},
+	{"kvm", "'perf kvm': stackbeat samples this kernel, not the kernels of guests"},
+	{"kwork", "'perf kwork': stackbeat samples CPU time only"},
 	{"list", "'perf list': stackbeat samples CPU time, and has no events"},
 	{"lock", "'perf lock': stackbeat samples CPU time only"},
 	{"mem", "'perf mem': stackbeat samples CPU time only"},
@@ -60,6 +67,8 @@ static const struct replacement {
 	{"sched", "'perf sched': stackbeat samples CPU time only"},
 	{"script", "'stackbeat report --folded FILE'"},
 	{"stat", "'perf stat': stackbeat samples CPU time, and counts no events"},
+	{"test", "'stackbeat doctor', which checks this machine"},
+	{"timechart", "'perf timechart': stackbeat samples CPU time only"},
 	{"trace", "'perf trace': stackbeat samples CPU time, and traces no calls"},
 };
 

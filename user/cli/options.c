@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/perf_hint.h"
 #include "lib/error.h"
 #include "lib/suggest.h"
 #include "pprof/labels.h"
@@ -297,34 +298,6 @@ int option_labels(const struct cli_option *option, char *value, void *options, s
 
 /* Command lines */
 
-/* Returns what to use instead of an option of `perf record`, or NULL. */
-static const char *perf_hint(const char *command, const char *word, int letter)
-{
-	static const struct {
-		const char *name;
-		int letter;
-		const char *hint;
-	} hints[] = {
-		{"--count", 'c', "samples are of CPU time, not of events; -F HZ sets their rate"},
-		{"--branch-any", 'b', "branches are not recorded; use 'perf record'"},
-		{"--branch-filter", 'j', "branches are not recorded; use 'perf record'"},
-		{"--data", 'd', "memory accesses are not recorded; use 'perf record'"},
-		{"--mmap-pages", 'm', "--ring-size SIZE sets the size of the buffers"},
-		{"--freq", 0, "-F HZ sets the rate of samples"},
-	};
-
-	if (strcmp(command, "record"))
-		return NULL;
-	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
-		size_t length = strcspn(word, "=");
-
-		if ((letter && letter == hints[i].letter) ||
-		    (!strncmp(word, hints[i].name, length) && !hints[i].name[length]))
-			return hints[i].hint;
-	}
-	return NULL;
-}
-
 static const char *option_word(const void *context, size_t index)
 {
 	const struct cli_option *option = context;
@@ -365,7 +338,7 @@ static int option_error(int result, char *const *argv, const struct cli_option *
 			struct error *error)
 {
 	const char *word = argv[optind - 1];
-	const char *hint = perf_hint(argv[0], word, optopt);
+	const char *hint = perf_option_hint(argv[0], word, optopt);
 
 	if (result == ':')
 		return error_set(error, EINVAL, "%s: its value is missing", word);

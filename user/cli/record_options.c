@@ -260,7 +260,7 @@ static const struct cli_option record_options[] = {
 	 OPTION_LABELS(struct record_options, labels)},
 	{0, "label", "KEY=VALUE", "add this label to every sample; repeatable",
 	 OPTION_CALL(record_parse_label), OPTION_TARGET(struct labels, struct record_options, labels)},
-	{0, "timestamps", NULL,
+	{'T', "timestamps", NULL,
 	 "keep samples apart, each with its time, thread and CPU, so that 'stackbeat export' shows them "
 	 "in order of time; files are larger",
 	 OPTION_FLAG(struct record_options, timestamps)},
