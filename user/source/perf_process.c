@@ -83,7 +83,11 @@ static void read_cgroup(uint32_t pid, struct perf_process_status *status)
 		return;
 	line += *line == '\n';
 	line[strcspn(line, "\n")] = '\0';
-	snprintf(status->cgroup, sizeof(status->cgroup), "%s", line + 3);
+	line += strlen("0::");
+	/* In a name space of control groups, as of a container, others are above its root. */
+	while (!strncmp(line, "/..", strlen("/..")) && (line[3] == '/' || !line[3]))
+		line += strlen("/..");
+	snprintf(status->cgroup, sizeof(status->cgroup), "%s", *line ? line : "/");
 }
 
 bool perf_process_read(uint32_t pid, struct perf_process_status *status)
