@@ -2,6 +2,7 @@
 """CPUs go offline and come online while they are sampled."""
 
 import errno
+import os
 import random
 import re
 import resource
@@ -105,6 +106,49 @@ def cpu_that_comes_online_is_sampled():
     stats = recording.stats(session)
     recording.interrupt()
     check_equal(recording.profile().total("samples"), stats["samples"], "samples in the profile")
+
+
+def busy_ticks(cpu):
+    """Ticks, of 10 ms, of user mode on a CPU."""
+    line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} "))
+    return int(line.split()[1])
+
+
+def perf_events_of(process):
+    """The number of perf events that a process has open: of each sampled CPU a ring and a timer."""
+    def is_event(path):
+        try:
+            return os.readlink(path) == "anon_inode:[perf_event]"
+        except FileNotFoundError:
+            return False
+    return sum(map(is_event, Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+@test
+def perf_events_follow_cpus():
+    cpu = removable_cpu()
+    # Above 2, which mainline does not know, distributions ask for more than CAP_PERFMON, which record keeps.
+    paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
+    defer(paranoid.write_text, paranoid.read_text())
+    paranoid.write_text("2")
+    set_online(cpu, False)
+    recording = Recording("--source=perf", "-a", "-F", 199, "--labels", "cpu")
+    wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events without the CPU")
+    for _ in range(2):
+        set_online(cpu, True)
+        wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events of the CPU that came")
+        set_online(cpu, False)
+        # The ring may have records.
+        wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()) + 1, "one event less")
+    set_online(cpu, True)
+    wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events of the CPU that is back")
+    keep_busy(cpu)
+    # Each second of its time has 199 samples.
+    busy = busy_ticks(cpu)
+    wait_until(lambda: busy_ticks(cpu) >= busy + 50, "CPU time of the CPU")
+    recording.interrupt()
+    profile = recording.profile()
+    check(profile.total("samples", lambda sample: sample.labels.get("cpu") == cpu), "no samples of the CPU")
 
 
 @test

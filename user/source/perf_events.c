@@ -24,6 +24,8 @@
 /* Copies of stacks that a ring has room for, unless their size is given. */
 #define RING_COPIES_MIN 32u
 #define STACK_COPY_MIN (8u << 10)
+/* Kernels of distributions have higher levels. */
+#define PARANOID_MAX 2
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
 /* The ring of a CPU: of an event of this process that never fires, so that it lives. */
@@ -131,15 +133,23 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 {
 	const struct perf_events_config *config = events->config;
 	const bool all = !config->pid_count && !config->tid_count;
+	const int paranoid = read_paranoid();
 
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
+		if (paranoid > PARANOID_MAX)
+			return error_set(
+				error, -err,
+				"perf events: permission denied (kernel.perf_event_paranoid is %d, "
+				"at which kernels of distributions may ask for CAP_SYS_ADMIN): "
+				"with 'sysctl kernel.perf_event_paranoid=2', CAP_PERFMON is enough",
+				paranoid);
 		return error_set(
 			error, -err,
 			"perf events: permission denied (kernel.perf_event_paranoid is "
 			"%d): %s needs root or CAP_PERFMON%s",
-			read_paranoid(), all ? "sampling the whole system" : "sampling",
+			paranoid, all ? "sampling the whole system" : "sampling",
 			all ? ", or a level of 0 or less; name a COMMAND or -p PID of your "
 			      "own instead"
 			    : ", or your own processes and a level of 2 or less; a container "

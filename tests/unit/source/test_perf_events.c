@@ -32,6 +32,7 @@ static struct {
 	bool is_offline[CPUS];
 	int timers[CPUS]; /* the last event of the CPU that fires */
 	unsigned int opened[CPUS], rings[CPUS], enabled;
+	const char *paranoid; /* the level of a kernel that refuses; NULL: it does not */
 } machine;
 
 static struct perf_events *events;
@@ -72,6 +73,10 @@ long syscall(long number, ...)
 		assert_int_equal(ftruncate(fd, 4096 + RING_SIZE), 0);
 		return fd;
 	}
+	if (machine.paranoid) {
+		errno = EACCES;
+		return -1;
+	}
 	if (machine.is_offline[cpu]) {
 		errno = ENODEV;
 		return -1;
@@ -106,6 +111,8 @@ FILE *fopen(const char *path, const char *mode)
 	FILE *(*const real)(const char *, const char *) =
 		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 
+	if (machine.paranoid && !strcmp(path, "/proc/sys/kernel/perf_event_paranoid"))
+		return fmemopen((char *)machine.paranoid, strlen(machine.paranoid), "r");
 	return strcmp(path, "/sys/devices/system/cpu/online")
 		       ? real(path, mode)
 		       : fmemopen(machine.online, strlen(machine.online), "r");
@@ -235,6 +242,22 @@ static void what_fails_is_tried_again(void **state)
 	assert_int_equal(machine.rings[2], 1);
 }
 
+/* A capability is not enough at each level. */
+static void refusals_say_what_helps(void **state)
+{
+	struct perf_events *refused = NULL;
+
+	(void)state;
+	machine.paranoid = "2\n";
+	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
+	assert_non_null(strstr(error.text, "needs root or CAP_PERFMON"));
+	machine.paranoid = "4\n";
+	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
+	assert_non_null(strstr(error.text, "is 4, "));
+	assert_non_null(strstr(error.text, "'sysctl kernel.perf_event_paranoid=2'"));
+	assert_null(refused);
+}
+
 /* Their events are the kernel's to move. */
 static void events_of_threads_stay(void **state)
 {
@@ -260,6 +283,7 @@ int main(void)
 		TEST(events_that_do_not_count_are_opened_again),
 		TEST(only_chosen_cpus_are_sampled),
 		TEST(what_fails_is_tried_again),
+		TEST(refusals_say_what_helps),
 		TEST(events_of_threads_stay),
 	};
 
