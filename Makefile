@@ -356,6 +356,10 @@ check-matrix: ## Run the integration tests on every kernel; resumes an interrupt
 check-servers: ## Build Parca, Pyroscope, promtool and a Collector with Go (GBs of downloads), and test serve and push with them
 	$(Q)tests/check servers
 
+.PHONY: check-viewers
+check-viewers: ## Install speedscope with npm and Perfetto's messages with pip, and open what export writes in them
+	$(Q)tests/check viewers
+
 .PHONY: check-debug
 check-debug: ## Run integration tests, planted bugs and stress on debug kernels (built once)
 	$(Q)tests/check planted debug stress races
@@ -423,7 +427,7 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/man $(B)/completions $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/seeds $(B)/pycache $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers \
+		$(B)/matrix $(B)/mutants $(B)/flaky $(B)/programs $(B)/browser $(B)/web $(B)/servers $(B)/viewers \
 		$(B)/dist $(B)/deb $(B)/packages
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)
