@@ -64,10 +64,21 @@ a_command_has_stacks_by_unwind_tables() {
 }
 
 samples_have_times_threads_and_cpus() {
+	local begin
+	begin=$(date +%s.%N)
 	record --timestamps "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 	"$stackbeat" report -v "$scratch/profile" | grep -qE '^timestamps: of ([1-9][0-9]*) of \1 samples$' ||
 		fail "not all samples have times: $("$stackbeat" report -v "$scratch/profile")"
+	# By the wall clock.
+	"$stackbeat" export --format firefox -o "$scratch/firefox" "$scratch/profile" >"$scratch/why" || fail "export failed"
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/tests/cli python3 -c '
+import json, sys, trace_formats
+document = json.load(open(sys.argv[1]))
+trace_formats.check_firefox(document)
+times = [document["meta"]["startTime"] + time for thread in document["threads"] for time in thread["samples"]["time"]]
+trace_formats.check(float(sys.argv[2]) * 1000 <= min(times) and max(times) <= float(sys.argv[3]) * 1000, times[:9])
+' "$scratch/firefox" "$begin" "$(date +%s.%N)" 2>"$scratch/why" || fail "export: $(tail -n 1 "$scratch/why")"
 	"$stackbeat" report --group tid "$scratch/profile" | grep -q '^tid [1-9]' || fail "no thread IDs"
 	"$stackbeat" report --group cpu "$scratch/profile" | grep -q '^cpu [0-9]' || fail "no CPUs"
 }
