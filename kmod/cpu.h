@@ -20,7 +20,8 @@ struct sb_cpu {
 	struct hlist_head samplers;	/* running samplers */
 	u32 running;			/* number of running samplers */
 	bool online;			/* samplers may be started */
-	bool parked;			/* idle: the timer of a sampler is cancelled */
+	/* PF_IDLE if the CPU is idle and the timer of a sampler is cancelled, else 0. */
+	u32 parked;
 
 	/* The budget's account, in cycles of the time-stamp counter. */
 	u64 overhead;		/* of all samplers, including stopped ones */

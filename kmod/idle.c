@@ -12,8 +12,9 @@
  * CPU. If parking takes more than a quarter of a session's budget, the session's timer stays armed:
  * a CPU that goes idle so often does not sleep.
  */
-static noinline void sb_cpu_park(struct sb_cpu *here)
+static noinline void sb_cpu_park(void)
 {
+	struct sb_cpu *here = this_cpu_ptr(&sb_cpus);
 	u64 start = rdtsc(), end;
 	struct sb_sampler *sampler;
 
@@ -21,7 +22,8 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 		if (here->parking > READ_ONCE(sampler->session->budget) / 4)
 			continue;
 		sb_sampler_park(sampler);
-		here->parked |= sampler->parked;
+		if (sampler->parked)
+			here->parked = PF_IDLE;
 		end = rdtsc();
 		sb_sampler_add_parking(sampler, end - start);
 		start = end;
@@ -29,12 +31,13 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 }
 
 /* Arms the timers of a CPU that is no longer idle. */
-static noinline void sb_cpu_unpark(struct sb_cpu *here)
+static noinline void sb_cpu_unpark(void)
 {
+	struct sb_cpu *here = this_cpu_ptr(&sb_cpus);
 	u64 start = rdtsc(), end;
 	struct sb_sampler *sampler;
 
-	here->parked = false;
+	here->parked = 0;
 	hlist_for_each_entry(sampler, &here->samplers, node) {
 		sb_sampler_unpark(sampler);
 		end = rdtsc();
@@ -50,14 +53,18 @@ static noinline void sb_cpu_unpark(struct sb_cpu *here)
  */
 static __always_inline void sb_cpu_on_switch(const struct task_struct *next)
 {
-	const bool idle = is_idle_task(next);
+	const unsigned int flags = READ_ONCE(next->flags);
 
-	if (likely(idle == __this_cpu_read(sb_cpus.parked)))
+	/*
+	 * Each switch of a machine that samples pays for this line: it compares is_idle_task()
+	 * with `parked` as bits, and leaves the address of the CPU's state to the functions.
+	 */
+	if (likely(!((flags ^ __this_cpu_read(sb_cpus.parked)) & PF_IDLE)))
 		return;
-	if (idle)
-		sb_cpu_park(this_cpu_ptr(&sb_cpus));
+	if (flags & PF_IDLE)
+		sb_cpu_park();
 	else
-		sb_cpu_unpark(this_cpu_ptr(&sb_cpus));
+		sb_cpu_unpark();
 }
 
 #ifdef HAVE_SCHED_SWITCH_PREV_STATE
@@ -80,7 +87,7 @@ void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
 		return;
 	local_irq_save(flags);
 	if (__this_cpu_read(sb_cpus.parked))
-		sb_cpu_unpark(this_cpu_ptr(&sb_cpus));
+		sb_cpu_unpark();
 	local_irq_restore(flags);
 }
 
@@ -92,6 +99,6 @@ void sb_cpu_on_softirq_exit(void *data, unsigned int softirq)
 		return;
 	local_irq_save(flags);
 	if (!__this_cpu_read(sb_cpus.parked))
-		sb_cpu_park(this_cpu_ptr(&sb_cpus));
+		sb_cpu_park();
 	local_irq_restore(flags);
 }

@@ -690,7 +690,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	if (unlikely(idle)) {
 		/* Idle without a switch (power clamping), or parking had taken too much. */
 		sampler->parked = true;
-		here->parked = true;
+		here->parked = PF_IDLE;
 		return HRTIMER_NORESTART;
 	}
 	return HRTIMER_RESTART;
@@ -830,7 +830,7 @@ void sb_sampler_start(struct sb_sampler *sampler)
 		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);
 		sampler->parked = sb_cpu_is_idle(current->flags);
 		if (sampler->parked)
-			here->parked = true;
+			here->parked = PF_IDLE;
 		else
 			sb_sampler_arm(sampler);
 	}
