@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (unsigned int i = 0; i < 16; i++)
 		addresses[i] = address >> 4 * i;
-	if (perf_map_read(fd, addresses, 16, &map) != 0)
+	if (perf_map_read(fd, addresses, 16, &(struct perf_map_quota){.bytes = size}, &map) != 0)
 		abort();
 	for (unsigned int i = 0; i < 16; i++) {
 		const char *name = perf_map_lookup(map, addresses[i]);

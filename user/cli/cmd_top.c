@@ -15,6 +15,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/record_options.h"
 #include "cli/record_output.h"
+#include "cli/sandbox_option.h"
 #include "cli/terminal.h"
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
@@ -35,6 +36,8 @@
 #define DELAY_MIN_S 0.1
 #define DELAY_MAX_S 3600.0
 #define ROWS_DEFAULT 30u
+/* A large program is read in this time, and then kept in the cache. */
+#define SYMBOLIZE_TIMEOUT_DEFAULT_S 5u
 #define OUTPUT_OF_TOP "stackbeat-top.pb.gz"
 
 /* What the tabs and the status need. */
@@ -134,7 +137,10 @@ static const struct cli_option top_options[] = {
 	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded",
 	 OPTION_CALL(option_ignore)},
 	CACHE_OPTIONS(struct top, record.cache),
-	SYMBOLIZE_TIMEOUT_OPTION(struct top, record.sandbox),
+	{0, "symbolize-timeout", "SEC",
+	 "stop symbolizing the samples of an interval after this many seconds, and use the symbols "
+	 "found so far (default: the interval, but at least 5)",
+	 OPTION_NUMBER(struct top, record.sandbox.timeout_s, 1, SYMBOLIZE_TIMEOUT_MAX_S)},
 	SANDBOX_OPTION(struct top, record.sandbox),
 	HELP_OPTION(struct top, record.help),
 };
@@ -432,6 +438,11 @@ static int cmd_top_run(struct top *top, struct error *error)
 		return err;
 	started.cache = top->symbolize.cache = top->cache;
 	reader_sandbox_use(&top->sandbox, &top->record.sandbox, &top->symbolize);
+	/* The next slice waits for the last one: what takes long to read must not stop the screen.
+	 */
+	if (!top->record.sandbox.timeout_s)
+		top->symbolize.timeout_s =
+			MAX((unsigned int)(top->interval_s + 0.5), SYMBOLIZE_TIMEOUT_DEFAULT_S);
 	err = top_sampler_start(&top->sampler, &started, error);
 	if (!err)
 		err = open_signals(top, error);

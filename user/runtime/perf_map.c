@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "lib/array.h"
@@ -189,6 +190,7 @@ static uint64_t latest_line(const struct line_search *search, size_t entry)
 }
 
 #define BLOCK (1u << 16)
+#define CHARGE_BYTES ((uint64_t)16 << 20) /* that are charged at a time */
 
 _Static_assert(BLOCK > PERF_MAP_LINE_MAX, "the start of each line fits into a block");
 
@@ -223,32 +225,55 @@ static void note_block(struct line_search *search, struct map_block *block)
 	memmove(block->bytes, at, block->used);
 }
 
+/*
+ * Moves *at past a hole, in which the line that the block begins has bytes of zero. Returns whether
+ * there may be data there.
+ */
+static bool skip_hole(struct map_block *block, int fd, uint64_t *at)
+{
+	off_t data = lseek(fd, (off_t)*at, SEEK_DATA);
+
+	/* Not all file systems know their holes. */
+	if (data < 0)
+		return errno != ENXIO;
+	if ((uint64_t)data > *at) {
+		*at = block->offset = (uint64_t)data;
+		block->used = 0;
+		block->in_long_line = true;
+	}
+	return true;
+}
+
 /* Ignores an incomplete last line: the program is still writing it. */
-static int note_lines(struct line_search *search, int fd)
+static int note_lines(struct line_search *search, int fd, const struct perf_map_quota *quota)
 {
 	struct map_block *block = calloc(1, sizeof(*block));
-	uint64_t at = 0;
+	uint64_t at = 0, done = 0, charged = 0;
 	ssize_t size = 0;
 	int err;
 	char next;
 
 	if (!block)
 		return -ENOMEM;
-	while (at < PERF_MAP_BYTES_MAX) {
-		size_t room = BLOCK - block->used;
-
-		if (room > PERF_MAP_BYTES_MAX - at)
-			room = PERF_MAP_BYTES_MAX - at;
-		size = pread(fd, block->bytes + block->used, room, (off_t)at);
+	while (done < quota->bytes && skip_hole(block, fd, &at)) {
+		size = pread(fd, block->bytes + block->used,
+			     MIN(BLOCK - block->used, quota->bytes - done), (off_t)at);
 		if (size <= 0)
 			break;
 		at += (uint64_t)size;
+		done += (uint64_t)size;
 		block->used += (size_t)size;
 		note_block(search, block);
+		if (quota->charge && done - charged >= CHARGE_BYTES) {
+			quota->charge(quota->arg, done - charged);
+			charged = done;
+		}
 	}
 	err = size < 0 ? -errno : 0;
-	if (size > 0)
-		search->map->truncated = pread(fd, &next, 1, (off_t)at) > 0;
+	if (quota->charge && done > charged)
+		quota->charge(quota->arg, done - charged);
+	search->map->truncated = done == quota->bytes && skip_hole(block, fd, &at) &&
+				 pread(fd, &next, 1, (off_t)at) > 0;
 	free(block);
 	return err;
 }
@@ -332,7 +357,8 @@ static int perf_map_init(struct perf_map *map, const uint64_t *addresses, size_t
 	return 0;
 }
 
-int perf_map_read(int fd, const uint64_t *addresses, size_t count, struct perf_map **map)
+int perf_map_read(int fd, const uint64_t *addresses, size_t count,
+		  const struct perf_map_quota *quota, struct perf_map **map)
 {
 	struct line_search search = {
 		.map = calloc(1, sizeof(*search.map)),
@@ -343,7 +369,7 @@ int perf_map_read(int fd, const uint64_t *addresses, size_t count, struct perf_m
 	if (!err)
 		err = perf_map_init(search.map, addresses, count);
 	if (!err)
-		err = note_lines(&search, fd);
+		err = note_lines(&search, fd, quota);
 	if (!err)
 		err = set_names(&search, fd);
 	free(search.latest);

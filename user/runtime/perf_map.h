@@ -16,7 +16,6 @@
 struct error;
 struct perf_map;
 
-#define PERF_MAP_BYTES_MAX ((uint64_t)4 << 30) /* the rest of the file is dropped */
 #define PERF_MAP_LINE_MAX 4096u /* bytes; longer names are truncated */
 
 /*
@@ -41,16 +40,26 @@ int perf_map_directory(const char *root, uint32_t pid, uint32_t *user);
  */
 int perf_map_open(int directory, uint32_t ns_pid, uint64_t start_time, uint32_t user);
 
+/* How much of a map may be read. */
+struct perf_map_quota {
+	uint64_t bytes; /* the rest of the file is dropped */
+	/* Receives the bytes that were read since the last call. NULL: nobody counts them. */
+	void (*charge)(void *arg, uint64_t bytes);
+	void *arg;
+};
+
 /*
  * Finds the names of `count` addresses in the current content of the file. Its size costs time, but
- * no memory: it is read once, and only the names of the addresses are kept. Skips malformed lines.
- * Where functions overlap, the later line wins. Returns 0 and sets *map, to be freed with
- * perf_map_free() (which takes NULL, too); or a negative errno value.
+ * no memory: it is read once, and only the names of the addresses are kept. Holes are skipped, and
+ * cost nothing: anybody can make one of any size. Skips malformed lines, and the line that a hole
+ * interrupts. Where functions overlap, the later line wins. Returns 0 and sets *map, to be freed
+ * with perf_map_free() (which takes NULL, too); or a negative errno value.
  */
-int perf_map_read(int fd, const uint64_t *addresses, size_t count, struct perf_map **map);
+int perf_map_read(int fd, const uint64_t *addresses, size_t count,
+		  const struct perf_map_quota *quota, struct perf_map **map);
 void perf_map_free(struct perf_map *map);
 
-/* Returns whether the file exceeded the limit and its rest was dropped. */
+/* Returns whether the file exceeded the quota and its rest was dropped. */
 bool perf_map_is_truncated(const struct perf_map *map);
 
 /*

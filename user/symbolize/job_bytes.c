@@ -19,7 +19,7 @@ enum job_flags {
 
 /* The addresses follow. */
 struct job_head {
-	uint64_t count, code_start;
+	uint64_t count, code_start, perf_map_bytes;
 	uint32_t flags; /* enum job_flags */
 	uint32_t syntax; /* enum disassembler_syntax */
 	char build_id[BUILD_ID_SIZE];
@@ -44,6 +44,7 @@ int job_bytes_write(const struct worker_job *job)
 	struct job_head head = {
 		.count = job->count,
 		.code_start = job->code_start,
+		.perf_map_bytes = job->perf_map_bytes,
 		.syntax = job->syntax,
 	};
 	int fd = memfd_create("job", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
@@ -117,6 +118,7 @@ int job_bytes_read(int fd, struct received_job *received)
 		.is_module = head.flags & JOB_MODULE,
 		.is_perf_map = head.flags & JOB_PERF_MAP,
 		.code_start = head.code_start,
+		.perf_map_bytes = head.perf_map_bytes,
 		.syntax = head.syntax,
 	};
 	return 0;

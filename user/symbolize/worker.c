@@ -700,17 +700,29 @@ static bool allocate_tables(struct worker_state *worker)
 	return true;
 }
 
+/* Sent at once: other workers read maps of the same owner meanwhile. */
+static void send_map_read(void *arg, uint64_t bytes)
+{
+	struct worker_state *worker = arg;
+
+	worker_send(worker, WORKER_MAP_READ, &(struct worker_map_read){.bytes = bytes},
+		    sizeof(struct worker_map_read));
+	fflush(worker->out);
+}
+
 static void symbolize_by_perf_map(struct worker_state *worker)
 {
 	const struct worker_job *job = worker->job;
+	const struct perf_map_quota quota = {job->perf_map_bytes, send_map_read, worker};
 	struct dwarf_frame frame = {0};
 	struct perf_map *map;
 
 	worker_open_binary(worker, NULL);
-	if (worker->fd < 0 || perf_map_read(worker->fd, job->addresses, job->count, &map))
+	if (worker->fd < 0 || perf_map_read(worker->fd, job->addresses, job->count, &quota, &map))
 		return;
 	if (perf_map_is_truncated(map))
-		send_problem(worker, "a perf map is too large: its last functions are dropped");
+		worker_send(worker, WORKER_MAP_READ, &(struct worker_map_read){.is_truncated = 1},
+			    sizeof(struct worker_map_read));
 	for (size_t i = 0; i < job->count && !worker->err; i++) {
 		frame.name = perf_map_lookup(map, job->addresses[i]);
 		if (!frame.name)

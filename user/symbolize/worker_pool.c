@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -91,6 +92,8 @@ struct pool_share {
 	size_t first, last; /* slices that were not started; NO_SLICE: none */
 	unsigned int running; /* workers */
 	int64_t used; /* ms, of the workers that have ended */
+	uint64_t map_bytes; /* that were read of perf maps */
+	bool maps_reported; /* that they are too large */
 };
 
 /* Strings and lines from the files of a user. */
@@ -103,6 +106,7 @@ enum over_quota {
 	QUOTA_KEPT,
 	QUOTA_OF_FILE,
 	QUOTA_OF_OWNER,
+	QUOTA_OF_MAPS,
 };
 
 /* An opener process, which serves workers one after another. */
@@ -194,6 +198,11 @@ static unsigned int deadline_s(const struct worker_pool *pool)
 	return pool->deadline_s ? pool->deadline_s : WORKER_DEADLINE_S;
 }
 
+static uint64_t map_quota(const struct worker_pool *pool)
+{
+	return pool->perf_map_bytes ? pool->perf_map_bytes : PERF_MAP_BYTES;
+}
+
 static unsigned int processes_max(const struct worker_pool *pool)
 {
 	return pool->processes ? MIN(pool->processes, PROCESSES_MAX) : worker_processes();
@@ -203,6 +212,21 @@ static void pool_report_problem(const struct pool_batch *batch, size_t job, cons
 {
 	if (batch->pool->options.problem)
 		batch->pool->options.problem(batch->pool->options.arg, batch->jobs[job].path, text);
+}
+
+/* Reports once that the perf maps of an owner are larger than is read. */
+static void report_maps(const struct pool_batch *batch, struct pool_share *share, size_t job)
+{
+	struct error error;
+
+	if (share->maps_reported)
+		return;
+	share->maps_reported = true;
+	error_set(&error, EFBIG,
+		  "the perf maps of its owner have more than %" PRIu64
+		  " MiB: the rest of their functions has no names",
+		  map_quota(batch->pool) >> 20);
+	pool_report_problem(batch, job, error.text);
 }
 
 /* Openers */
@@ -431,6 +455,7 @@ static int pool_start_worker(struct pool_batch *batch, struct pool_worker *worke
 
 	job.addresses += slice->from;
 	job.count = slice->count;
+	job.perf_map_bytes = map_quota(batch->pool) - share->map_bytes;
 	*worker = (struct pool_worker){
 		.job = slice->task,
 		.slice = *slice,
@@ -793,6 +818,26 @@ static void handle_range(const struct pool_batch *batch, struct pool_worker *wor
 	worker->protocol_error = false;
 }
 
+/* The worker stops at what was left when it began, but others of its owner have read meanwhile. */
+static void handle_map_read(const struct pool_batch *batch, struct pool_worker *worker,
+			    const void *bytes, size_t size)
+{
+	struct pool_share *share = &batch->shares[worker->share];
+	const uint64_t left = map_quota(batch->pool) - share->map_bytes;
+	struct worker_map_read message = {0};
+
+	worker->protocol_error =
+		size != sizeof(message) || !batch->tasks[worker->job].job.is_perf_map;
+	if (worker->protocol_error)
+		return;
+	memcpy(&message, bytes, size);
+	share->map_bytes += MIN(message.bytes, left);
+	if (message.is_truncated)
+		report_maps(batch, share, worker->job);
+	if (message.bytes > left)
+		worker->over_quota = QUOTA_OF_MAPS;
+}
+
 static int handle_function(struct pool_batch *batch, struct pool_worker *worker, const void *bytes,
 			   size_t size)
 {
@@ -902,6 +947,9 @@ static int pool_handle_message(struct pool_batch *batch, struct pool_worker *wor
 	case WORKER_RANGE:
 		handle_range(batch, worker, bytes, size);
 		return 0;
+	case WORKER_MAP_READ:
+		handle_map_read(batch, worker, bytes, size);
+		return 0;
 	case WORKER_FUNCTION:
 		return handle_function(batch, worker, bytes, size);
 	case WORKER_INSTRUCTION:
@@ -963,6 +1011,10 @@ static int read_worker(struct pool_batch *batch, struct pool_worker *worker)
 	if (worker->over_quota == QUOTA_OF_FILE) {
 		note_failure(batch, worker);
 		abandon_task(batch, worker, "has too many or too long names: the rest is left out");
+	} else if (worker->over_quota == QUOTA_OF_MAPS) {
+		report_maps(batch, &batch->shares[worker->share], worker->job);
+		batch->tasks[worker->job].abandoned = true;
+		remove_worker(batch, worker);
 	} else if (worker->over_quota == QUOTA_OF_OWNER) {
 		abandon_task(batch, worker,
 			     "the files of its owner have too many or too long names: the rest is "
@@ -1193,11 +1245,28 @@ static int prepare_slices(struct pool_batch *batch, unsigned int processes)
 	return err;
 }
 
+/* Abandons a perf map of an owner of whose maps enough was read. */
+static void abandon_map(const struct pool_batch *batch, struct pool_share *share, size_t job)
+{
+	struct task *task = &batch->tasks[job];
+
+	if (!task->job.is_perf_map || share->map_bytes < map_quota(batch->pool))
+		return;
+	report_maps(batch, share, job);
+	task->abandoned = true;
+}
+
 /* Skips the slices of abandoned tasks: they would fail like the slices before. */
 static void skip_abandoned(const struct pool_batch *batch, struct pool_share *share)
 {
-	while (share->first != NO_SLICE && batch->tasks[batch->slices[share->first].task].abandoned)
-		share->first = batch->slices[share->first].next;
+	while (share->first != NO_SLICE) {
+		const struct pool_slice *slice = &batch->slices[share->first];
+
+		abandon_map(batch, share, slice->task);
+		if (!batch->tasks[slice->task].abandoned)
+			return;
+		share->first = slice->next;
+	}
 }
 
 static int64_t time_of(const struct pool_batch *batch, const struct pool_share *share, int64_t now)

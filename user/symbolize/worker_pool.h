@@ -31,6 +31,7 @@ struct worker_pool {
 	unsigned int cpu_s; /* seconds of CPU time without a message; 0: WORKER_CPU_S */
 	unsigned int timeout_s; /* seconds in which a worker hangs; 0: WORKER_TIMEOUT_S */
 	unsigned int deadline_s; /* seconds that a worker may run; 0: WORKER_DEADLINE_S */
+	uint64_t perf_map_bytes; /* to read of the perf maps of an owner; 0: PERF_MAP_BYTES */
 	size_t output_bytes; /* quota of all files: strings and lines; 0: the default */
 	/*
 	 * Receives the lines of the address at `index` of a job, innermost first; 0 lines if the
@@ -69,6 +70,12 @@ struct worker_pool {
 #define WORKER_CPU_S 30u
 #define WORKER_TIMEOUT_S 30u
 #define WORKER_DEADLINE_S 600u
+
+/*
+ * Default of the bytes that are read of all perf maps of an owner, in one run: enough for more than
+ * ten million functions. A process has its map read whenever it is symbolized.
+ */
+#define PERF_MAP_BYTES ((uint64_t)1 << 30)
 
 struct string_table;
 

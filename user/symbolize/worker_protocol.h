@@ -55,6 +55,7 @@ struct worker_job {
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* a kernel module: `code_start` is its load address */
 	bool is_perf_map; /* `open` opens a perf map, not an ELF file */
+	uint64_t perf_map_bytes; /* limit of what is read of it; the pool sets it */
 	/*
 	 * Other than SYNTAX_NONE: the functions that hold the addresses are disassembled, and no
 	 * address is symbolized. It needs disassembler_load() before the server of workers starts.
@@ -84,6 +85,7 @@ enum worker_message_type {
 	WORKER_END,
 	WORKER_OPENED, /* empty: the file itself was opened, not only debug files of it */
 	WORKER_RANGE, /* struct worker_range */
+	WORKER_MAP_READ, /* struct worker_map_read */
 	WORKER_FUNCTION, /* struct worker_function: its instructions follow, in order */
 	/* struct instruction, up to the end of its text. */
 	WORKER_INSTRUCTION,
@@ -113,6 +115,13 @@ struct worker_range {
 	uint32_t index; /* of the address */
 	uint32_t padding;
 	uint64_t start, end;
+};
+
+/* What was read of a perf map since the last such message. */
+struct worker_map_read {
+	uint64_t bytes;
+	uint32_t is_truncated; /* the map has more than `perf_map_bytes` */
+	uint32_t padding;
 };
 
 /* A function of a job with `syntax`. */

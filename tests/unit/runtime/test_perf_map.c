@@ -24,12 +24,28 @@ static int make_map(const char *text, size_t size)
 	return fd;
 }
 
-static struct perf_map *read_names(int fd, const uint64_t *addresses, size_t count)
+static uint64_t charged; /* bytes of the last map */
+
+static void note_charge(void *arg, uint64_t bytes)
 {
+	(void)arg;
+	assert_true(bytes > 0);
+	charged += bytes;
+}
+
+static struct perf_map *read_some(int fd, const uint64_t *addresses, size_t count, uint64_t bytes)
+{
+	const struct perf_map_quota quota = {bytes, note_charge, NULL};
 	struct perf_map *map;
 
-	assert_int_equal(perf_map_read(fd, addresses, count, &map), 0);
+	charged = 0;
+	assert_int_equal(perf_map_read(fd, addresses, count, &quota, &map), 0);
 	return map;
+}
+
+static struct perf_map *read_names(int fd, const uint64_t *addresses, size_t count)
+{
+	return read_some(fd, addresses, count, UINT64_MAX);
 }
 
 static void assert_named(const struct perf_map *map, uint64_t address, const char *name)
@@ -50,31 +66,26 @@ static void assert_name(int fd, uint64_t address, const char *name)
 	perf_map_free(map);
 }
 
-static bool is_truncated(int fd)
+static bool is_truncated(int fd, uint64_t bytes)
 {
-	struct perf_map *map = read_names(fd, NULL, 0);
+	struct perf_map *map = read_some(fd, NULL, 0, bytes);
 	bool truncated = perf_map_is_truncated(map);
 
 	perf_map_free(map);
 	return truncated;
 }
 
-/* A map that is rewritten after each read of its end: see pread(). */
+/* A map that is rewritten after each look at its end: see lseek(). */
 static const char *rewritten;
-/* If not 0, the size of the map, of whose end any bytes are read. */
-static uint64_t pretended_size;
 
-ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+off_t lseek(int fd, off_t offset, int whence)
 {
-	ssize_t result;
+	off_t result = syscall(SYS_lseek, fd, offset, whence);
 
-	if (pretended_size)
-		return (ssize_t)(size < pretended_size - (uint64_t)offset
-					 ? size
-					 : pretended_size - (uint64_t)offset);
-	result = syscall(SYS_pread64, fd, bytes, size, offset);
-	if (!result && rewritten)
+	if (result < 0 && rewritten) {
 		write_text(rewritten, "2000 10 h\n");
+		errno = ENXIO;
+	}
 	return result;
 }
 
@@ -239,20 +250,54 @@ static void test_large_maps_are_read_to_their_end(void **state)
 	assert_int_equal(pwrite(map, "\n1 1 far\n", 9, (off_t)300 << 20), 9);
 	assert_name(map, 0x1000, "f0");
 	assert_name(map, 1, "far");
-	assert_false(is_truncated(map));
+	assert_false(is_truncated(map, UINT64_MAX));
 	close(map);
 }
 
-static void test_bytes_beyond_limit_are_dropped(void **state)
+static void test_bytes_beyond_quota_are_dropped(void **state)
 {
-	int map = MAP("1000 10 f\n");
+	const uint64_t addresses[] = {0x1000, 0x2000};
+	int map = MAP("1000 10 f\n2000 10 g\n");
+	struct perf_map *names;
 
 	(void)state;
-	pretended_size = PERF_MAP_BYTES_MAX + 1;
-	assert_true(is_truncated(map));
-	pretended_size = PERF_MAP_BYTES_MAX;
-	assert_false(is_truncated(map));
-	pretended_size = 0;
+	assert_false(is_truncated(map, 20));
+	assert_int_equal(charged, 20);
+	assert_true(is_truncated(map, 19));
+	assert_int_equal(charged, 19);
+	assert_true(is_truncated(map, 0));
+	assert_int_equal(charged, 0);
+	names = read_some(map, addresses, 2, 19);
+	assert_named(names, 0x1000, "f");
+	assert_named(names, 0x2000, NULL);
+	perf_map_free(names);
+	/* A hole is nothing that is left out. */
+	assert_int_equal(truncate(in_sandbox("map"), (off_t)1 << 40), 0);
+	names = read_some(map, addresses, 2, 1 << 20);
+	assert_named(names, 0x2000, "g");
+	assert_false(perf_map_is_truncated(names));
+	perf_map_free(names);
+	close(map);
+}
+
+/* Anybody can make a file of any size that has no blocks. */
+static void test_holes_cost_nothing(void **state)
+{
+	const off_t far = (off_t)1 << 42;
+	int map = open(in_sandbox("map"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	(void)state;
+	assert_int_equal(ftruncate(map, far), 0);
+	assert_name(map, 0x1000, NULL);
+	assert_int_equal(charged, 0);
+	/* The line that a hole interrupts has zeros. */
+	assert_int_equal(pwrite(map, "1000 10 f\n2000 10 g", 19, 0), 19);
+	assert_int_equal(pwrite(map, "3000 10 h\n4000 10 i\n", 20, far), 20);
+	assert_name(map, 0x1000, "f");
+	assert_name(map, 0x2000, NULL);
+	assert_name(map, 0x3000, NULL);
+	assert_name(map, 0x4000, "i");
+	assert_true(charged < 1 << 20);
 	close(map);
 }
 
@@ -508,7 +553,8 @@ int main(void)
 		cmocka_unit_test(test_malformed_lines_are_skipped),
 		cmocka_unit_test(test_long_names_and_nul_bytes),
 		cmocka_unit_test(test_large_maps_are_read_to_their_end),
-		cmocka_unit_test(test_bytes_beyond_limit_are_dropped),
+		cmocka_unit_test(test_bytes_beyond_quota_are_dropped),
+		cmocka_unit_test(test_holes_cost_nothing),
 		cmocka_unit_test(test_line_that_goes_away_names_nothing),
 		cmocka_unit_test(test_survives_any_bytes),
 		cmocka_unit_test(test_only_regular_files_are_opened),

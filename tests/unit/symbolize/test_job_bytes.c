@@ -35,6 +35,7 @@ static void assert_passed(const struct worker_job *job)
 	assert_int_equal(received.job.offsets, job->offsets);
 	assert_int_equal(received.job.is_module, job->is_module);
 	assert_int_equal(received.job.is_perf_map, job->is_perf_map);
+	assert_int_equal(received.job.perf_map_bytes, job->perf_map_bytes);
 	assert_int_equal(received.job.syntax, job->syntax);
 	if (job->count)
 		assert_memory_equal(received.job.addresses, job->addresses,
@@ -67,6 +68,7 @@ static void each_field_is_passed(void **state)
 	assert_passed(&job);
 	job = plain;
 	job.is_perf_map = true;
+	job.perf_map_bytes = UINT64_C(1) << 40;
 	assert_passed(&job);
 	job = plain;
 	job.syntax = SYNTAX_INTEL;
@@ -126,7 +128,7 @@ static void job_cannot_be_changed(void **state)
 
 /* What job_bytes_write() writes, as in job_bytes.c. */
 static struct {
-	uint64_t count, code_start;
+	uint64_t count, code_start, perf_map_bytes;
 	uint32_t flags, syntax;
 	char build_id[BUILD_ID_SIZE];
 	char path[PATH_MAX];

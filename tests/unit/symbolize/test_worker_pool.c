@@ -738,6 +738,53 @@ static void perf_map_names_generated_code(void **state)
 	assert_string_equal(results[0].problem, "");
 }
 
+static size_t map_problems;
+
+static void count_map_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg;
+	assert_string_equal(path, "[anon]");
+	assert_non_null(strstr(text, "the perf maps of its owner have more than 1 MiB"));
+	map_problems++;
+}
+
+/* Anybody can make large maps for many processes: the maps of other users keep their names. */
+static void perf_maps_of_an_owner_share_a_quota(void **state)
+{
+	static const uint64_t address = 0x1000;
+	const char *large = in_sandbox("perf-1.map"), *small = in_sandbox("perf-2.map");
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[JOBS_MAX];
+	size_t named = 0;
+
+	(void)state;
+	/* No line has an end after the first one. */
+	run("printf '1000 10 f\\n' > '%s' && head -c 600000 /dev/zero | tr '\\0' x >> '%s'", large,
+	    large);
+	write_text(small, "1000 10 g\n");
+	pool.perf_map_bytes = 1 << 20;
+	pool.options.problem = count_map_problem;
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		jobs[i] = (struct worker_job){.path = "[anon]",
+					      .build_id = "",
+					      .addresses = &address,
+					      .count = 1,
+					      .is_perf_map = true,
+					      .has_owner = true,
+					      .owner = i == JOBS_MAX - 1 ? 7 : 1000,
+					      .open = open_path,
+					      .arg = (char *)(i == JOBS_MAX - 1 ? small : large)};
+	for (pool.processes = 1; pool.processes < 4; pool.processes += 2) {
+		map_problems = named = 0;
+		assert_int_equal(run_pool(&pool, jobs, JOBS_MAX), 0);
+		assert_int_equal(map_problems, 1);
+		for (size_t i = 0; i < JOBS_MAX - 1; i++)
+			named += !strcmp(results[i].lines, "f|f ?:0:0");
+		assert_in_range(named, 1, pool.processes + 1);
+		assert_string_equal(results[JOBS_MAX - 1].lines, "g|g ?:0:0");
+	}
+}
+
 /* Kernel modules are relocatable files: their sections get their addresses in the kernel. */
 static void module_is_symbolized_by_its_dwarf(void **state)
 {
@@ -2714,6 +2761,7 @@ int main(void)
 		cmocka_unit_test(error_of_lines_callback_ends_the_run),
 		cmocka_unit_test(candidates_are_tried_until_one_fits),
 		cmocka_unit_test(perf_map_names_generated_code),
+		cmocka_unit_test(perf_maps_of_an_owner_share_a_quota),
 		cmocka_unit_test(module_is_symbolized_by_its_dwarf),
 		cmocka_unit_test(offsets_are_those_of_segments),
 		cmocka_unit_test(owners_come_one_after_another),
