@@ -141,6 +141,7 @@ struct pool_worker {
 	size_t string_count, string_capacity;
 	bool *received; /* whether the lines of each address of the slice came */
 	struct address_range *ranges; /* of each address of the slice */
+	size_t functions; /* that it has sent */
 	struct address_range code; /* of the function that is received, without its instructions */
 };
 
@@ -853,12 +854,15 @@ static int handle_function(struct pool_batch *batch, struct pool_worker *worker,
 		.size = message.size,
 		.shift = message.shift,
 	};
-	if (!message.size || message.size > FUNCTION_BYTES_MAX ||
-	    message.start > UINT64_MAX - message.size ||
+	/* Each has an address of the job. */
+	if (++worker->functions > worker->slice.count || !message.size ||
+	    message.size > FUNCTION_BYTES_MAX || message.start > UINT64_MAX - message.size ||
 	    !find_string(batch, worker, message.name, &function.name))
 		return 0;
 	worker->code = (struct address_range){message.start, message.start + message.size};
 	worker->protocol_error = false;
+	if (pool_charge(batch, worker, sizeof(function)))
+		return -ENOMEM;
 	return batch->pool->function(batch->pool->arg, worker->job, &function);
 }
 

@@ -1225,6 +1225,7 @@ enum code_sequence {
 	CODE_TOO_MANY_BYTES,
 	CODE_NO_TEXT,
 	CODE_TEXT_TOO_LONG,
+	CODE_TOO_MANY_FUNCTIONS, /* the job has two addresses */
 	CODE_COUNT,
 };
 
@@ -1264,6 +1265,10 @@ static void send_broken_code(const int fds[], enum code_sequence step)
 		break;
 	case CODE_TEXT_TOO_LONG:
 		send_instruction(fds, 0x1004, 1, INSTRUCTION_TEXT_SIZE);
+		break;
+	case CODE_TOO_MANY_FUNCTIONS:
+		send_function(fds, 0x1000, 8, 1);
+		send_function(fds, 0x1000, 8, 1);
 		break;
 	default:
 		break;
@@ -2331,8 +2336,9 @@ static int note_instruction(void *arg, size_t job, const struct instruction *ins
 /* Each instruction begins where the one before ends, whatever a worker sends. */
 static void code_of_workers_is_checked(void **state)
 {
-	const uint64_t address = 0x1000;
-	struct worker_job job = {.path = "code", .build_id = "", .addresses = &address, .count = 1};
+	const uint64_t addresses[] = {0x1000, 0x2000};
+	struct worker_job job = {
+		.path = "code", .build_id = "", .addresses = addresses, .count = 2};
 	struct worker_pool pool = default_pool;
 
 	(void)state;
