@@ -23,6 +23,9 @@ struct pattern {
 	const char *at;
 	char *out;
 	unsigned int groups; /* that are open */
+	/* Parts that regcomp() makes of what is in each open group, with the pattern at 0. */
+	size_t parts[GROUPS_MAX + 1];
+	size_t last; /* of these, the parts of the last item */
 };
 
 static void pattern_copy(struct pattern *pattern, size_t count)
@@ -68,6 +71,32 @@ static bool pattern_bracket(struct pattern *pattern)
 		return false;
 	pattern_copy(pattern, (size_t)(end - pattern->at) + 1);
 	return true;
+}
+
+/*
+ * Counts the parts that regcomp() makes of an item that begins with `c`: it copies what is repeated
+ * by "+", so that nested repetitions double each time. Returns whether they are few.
+ */
+static bool pattern_count(struct pattern *pattern, char c)
+{
+	size_t *parts = &pattern->parts[pattern->groups];
+
+	if (c == '(') {
+		*parts = 0;
+		return true;
+	}
+	if (c == ')')
+		pattern->last = parts[1] + 1;
+	else if (c != '+')
+		pattern->last = strchr("*?", c) ? pattern->last : 0;
+	if (c == ')' || c == '+')
+		*parts += pattern->last;
+	if (c == '+')
+		pattern->last *= 2;
+	else if (c != ')')
+		pattern->last++;
+	*parts += 1;
+	return *parts <= PATTERN_MAX;
 }
 
 static bool pattern_item(struct pattern *pattern)
@@ -118,8 +147,11 @@ static int compile_frames(regex_t *regex, const char *text)
 		return -ENOMEM;
 	memcpy(pattern.out, "^(", 2);
 	pattern.out += 2;
-	while (translates && *pattern.at)
-		translates = pattern_item(&pattern);
+	while (translates && *pattern.at) {
+		const char c = *pattern.at;
+
+		translates = pattern_item(&pattern) && pattern_count(&pattern, c);
+	}
 	memcpy(pattern.out, ")$", sizeof(")$"));
 	err = !translates || pattern.groups ? REG_BADPAT
 					    : regcomp(regex, translated, REG_EXTENDED | REG_NOSUB);

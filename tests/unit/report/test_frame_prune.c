@@ -113,7 +113,7 @@ static void other_patterns_are_refused(void **state)
 {
 	static const char *const refused[] = {"(",     "a)",   "[a",    "(a)\\1", "\\pL",
 					      "(?i)a", "a{9}", "[\\w]", "a\\",    "[[:alpha:]]"};
-	char deep[2 * 101 + 1];
+	char deep[2 * 101 + 1], nested[3 * 40 + 2] = "", repeated[42] = "a";
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
@@ -123,6 +123,26 @@ static void other_patterns_are_refused(void **state)
 	memset(deep + 101, ')', 101);
 	deep[2 * 101] = '\0';
 	expect_refused(deep, "", "drop_frames");
+	/* Each "+" doubles what it repeats. */
+	memset(nested, '(', 40);
+	nested[40] = 'a';
+	for (size_t i = 0; i < 40; i++)
+		memcpy(nested + 41 + 2 * i, ")+", 2);
+	expect_refused(nested, "", "drop_frames");
+	memset(repeated + 1, '+', 40);
+	expect_refused(repeated, "", "drop_frames");
+}
+
+static void repetitions_of_repetitions_are_allowed(void **state)
+{
+	char many[2 * 500 + 1];
+
+	(void)state;
+	expect_pruned(with_patterns(example_profile(), "((r+e*)+a?d)+", ""),
+		      "main 4\n" FIB OUTER LIBX);
+	for (size_t i = 0; i < 500; i++)
+		memcpy(many + 2 * i, "x+", 3);
+	expect_pruned(with_patterns(example_profile(), many, ""), READ FIB OUTER LIBX);
 }
 
 static void others_stay_as_they_are(void **state)
@@ -159,6 +179,7 @@ int main(void)
 		cmocka_unit_test(frames_at_the_root_stay),
 		cmocka_unit_test(names_are_compared_without_arguments),
 		cmocka_unit_test(other_patterns_are_refused),
+		cmocka_unit_test(repetitions_of_repetitions_are_allowed),
 		cmocka_unit_test(others_stay_as_they_are),
 		cmocka_unit_test(merged_profiles_keep_the_patterns),
 	};
