@@ -8,43 +8,94 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/clock.h"
 #include "lib/regular_file.h"
+#include "lib/timed_call.h"
 
 /* Larger files are no source. */
 #define SOURCE_BYTES_MAX ((size_t)32 << 20)
+/* A name may be below a directory that is mounted when it is looked up, from a dead server. */
+#define SOURCE_TIMEOUT_NS (5 * NS_PER_SECOND)
+/* The offset of each such line is kept. */
+#define LINES_STEP 64u
 
+/* A file that was read. */
 struct source_file {
-	char *path, *bytes;
-	const char **lines;
-	size_t count, capacity;
-	struct error why; /* it has no lines */
+	dev_t device;
+	ino_t inode;
+	char *bytes; /* each line ends with a NUL */
+	uint32_t *lines; /* offsets of the lines 1, 1 + LINES_STEP, ... */
+	size_t capacity;
+	uint32_t count; /* of lines */
 };
 
-static int open_source(const char *path, struct stat *st, struct error *error)
-{
-	int fd = open_regular_file(path, 0, st), err = fd < 0 ? -fd : 0;
+/* A name of a file: debug information may have many for one. */
+struct source_name {
+	char *path;
+	size_t file;
+	char *why; /* it has no lines; NULL: it has a file */
+};
 
-	if (!err && !geteuid() && !(st->st_mode & S_IROTH))
-		err = EACCES;
-	if (!err && (uint64_t)st->st_size > SOURCE_BYTES_MAX)
-		err = EFBIG;
-	if (!err)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return error_errno(error, err, "%s", path);
+/* What may block. */
+struct source_call {
+	char *path, *bytes;
+	struct stat st;
+	size_t size;
+	int fd, err;
+};
+
+static void source_call_free(void *arg)
+{
+	struct source_call *call = arg;
+
+	if (call->fd >= 0)
+		close(call->fd);
+	free(call->path);
+	free(call->bytes);
+	free(call);
 }
 
-/* Divides the bytes, which end with a NUL, into lines. */
+static void open_source(void *arg)
+{
+	struct source_call *call = arg;
+
+	call->fd = open_regular_file(call->path, 0, &call->st);
+	if (call->fd < 0)
+		call->err = -call->fd;
+	else if (!geteuid() && !(call->st.st_mode & S_IROTH))
+		call->err = EACCES;
+	else if ((uint64_t)call->st.st_size > SOURCE_BYTES_MAX)
+		call->err = EFBIG;
+}
+
+static void read_source(void *arg)
+{
+	struct source_call *call = arg;
+	const size_t size = (size_t)call->st.st_size;
+	ssize_t got = 1;
+
+	call->bytes = calloc(1, size + 1);
+	if (!call->bytes)
+		call->err = ENOMEM;
+	while (!call->err && call->size < size && got > 0) {
+		got = read(call->fd, call->bytes + call->size, size - call->size);
+		call->size += got > 0 ? (size_t)got : 0;
+	}
+}
+
+/* Divides the bytes, which end with a NUL, into lines, up to another NUL. */
 static int divide_lines(struct source_file *file)
 {
-	for (char *line = file->bytes; line && *line;) {
+	for (char *line = file->bytes; line && *line; file->count++) {
 		char *end = strchr(line, '\n');
+		const size_t number = file->count / LINES_STEP;
 
-		if (array_reserve(&file->lines, &file->capacity, file->count, 1,
-				  sizeof(*file->lines)))
-			return -ENOMEM;
-		file->lines[file->count++] = line;
+		if (file->count % LINES_STEP == 0) {
+			if (array_reserve(&file->lines, &file->capacity, number, 1,
+					  sizeof(*file->lines)))
+				return -ENOMEM;
+			file->lines[number] = (uint32_t)(line - file->bytes);
+		}
 		if (end)
 			*end++ = '\0';
 		line = end;
@@ -52,68 +103,146 @@ static int divide_lines(struct source_file *file)
 	return 0;
 }
 
-static int read_source(struct source_file *file)
-{
-	struct stat st;
-	int fd = open_source(file->path, &st, &file->why), err = 0;
-	size_t size = 0;
-	ssize_t got = 1;
-
-	if (fd < 0)
-		return 0;
-	file->bytes = calloc(1, (size_t)st.st_size + 1);
-	while (file->bytes && size < (size_t)st.st_size && got > 0) {
-		got = read(fd, file->bytes + size, (size_t)st.st_size - size);
-		size += got > 0 ? (size_t)got : 0;
-	}
-	if (!file->bytes || divide_lines(file))
-		err = -ENOMEM;
-	close(fd);
-	return err;
-}
-
-/* Finds or reads a file. Returns NULL without memory. */
-static struct source_file *find_source(struct source_text *text, const char *path)
+/* Keeps the bytes of a call. Returns 0 or an errno value. */
+static int add_file(struct source_text *text, struct source_call *call)
 {
 	struct source_file *file;
 
-	for (size_t i = 0; i < text->count; i++) {
-		if (!strcmp(text->files[i].path, path))
-			return &text->files[i];
+	if (array_reserve(&text->files, &text->file_capacity, text->file_count, 1,
+			  sizeof(*text->files)))
+		return ENOMEM;
+	file = &text->files[text->file_count++];
+	*file = (struct source_file){
+		.device = call->st.st_dev,
+		.inode = call->st.st_ino,
+		.bytes = call->bytes,
+	};
+	call->bytes = NULL;
+	text->bytes += call->size;
+	return divide_lines(file) ? ENOMEM : 0;
+}
+
+static size_t source_file_find(const struct source_text *text, const struct stat *st)
+{
+	size_t i = 0;
+
+	while (i < text->file_count &&
+	       (text->files[i].device != st->st_dev || text->files[i].inode != st->st_ino))
+		i++;
+	return i;
+}
+
+/*
+ * Finds or reads the file of a name. Returns 0 or an errno value, and sets *is_freed: a call that
+ * hangs owns itself.
+ */
+static int load_file(struct source_text *text, struct source_call *call, size_t *file,
+		     bool *is_freed)
+{
+	int err = -timed_call(open_source, source_call_free, call, SOURCE_TIMEOUT_NS);
+
+	*is_freed = err == ETIMEDOUT;
+	if (err || call->err)
+		return err ?: call->err;
+	*file = source_file_find(text, &call->st);
+	if (*file < text->file_count)
+		return 0;
+	if ((uint64_t)call->st.st_size > SOURCE_TEXT_BYTES_MAX - text->bytes)
+		return ENOBUFS;
+	err = -timed_call(read_source, source_call_free, call, SOURCE_TIMEOUT_NS);
+	*is_freed = err == ETIMEDOUT;
+	return err || call->err ? err ?: call->err : add_file(text, call);
+}
+
+/* Sets why a name has no file. Returns NULL without memory. */
+static struct source_name *explain_name(struct source_name *name, int err)
+{
+	struct error error;
+
+	if (err == ENOBUFS)
+		error_set(&error, err,
+			  "%s is left out: the source files have more than %zu MiB in total",
+			  name->path, SOURCE_TEXT_BYTES_MAX >> 20);
+	else if (err == ETIMEDOUT)
+		error_set(&error, err, "%s: its file system hangs", name->path);
+	else
+		error_errno(&error, err, "%s", name->path);
+	name->why = strdup(error.text);
+	return name->why ? name : NULL;
+}
+
+static struct source_name *load_name(struct source_text *text, struct source_name *name)
+{
+	struct source_call *call = calloc(1, sizeof(*call));
+	bool is_freed = false;
+	int err;
+
+	if (!call)
+		return NULL;
+	call->fd = -1;
+	call->path = strdup(name->path);
+	err = call->path ? load_file(text, call, &name->file, &is_freed) : ENOMEM;
+	if (!is_freed)
+		source_call_free(call);
+	return err ? explain_name(name, err) : name;
+}
+
+/* Finds or adds a name. Returns NULL without memory. */
+static struct source_name *source_name_find(struct source_text *text, const char *path)
+{
+	struct source_name *name;
+
+	for (size_t i = 0; i < text->name_count; i++) {
+		if (!strcmp(text->names[i].path, path))
+			return &text->names[i];
 	}
-	if (array_reserve(&text->files, &text->capacity, text->count, 1, sizeof(*text->files)))
+	if (array_reserve(&text->names, &text->name_capacity, text->name_count, 1,
+			  sizeof(*text->names)))
 		return NULL;
-	file = &text->files[text->count];
-	*file = (struct source_file){.path = strdup(path)};
-	if (!file->path)
+	name = &text->names[text->name_count];
+	*name = (struct source_name){.path = strdup(path)};
+	if (!name->path)
 		return NULL;
-	text->count++;
-	return read_source(file) ? NULL : file;
+	text->name_count++;
+	return load_name(text, name);
+}
+
+static const char *find_line(const struct source_file *file, uint32_t number)
+{
+	const char *line = file->bytes + file->lines[number / LINES_STEP];
+
+	for (uint32_t i = 0; i < number % LINES_STEP; i++)
+		line += strlen(line) + 1;
+	return line;
 }
 
 const char *source_text_line(struct source_text *text, const char *path, uint32_t line,
 			     struct error *error)
 {
-	const struct source_file *file = find_source(text, path);
+	const struct source_name *name = source_name_find(text, path);
 
-	if (!file)
+	if (!name)
 		error_errno(error, ENOMEM, "%s", path);
-	else if (*file->why.text)
-		*error = file->why;
-	else if (!line || line > file->count)
+	else if (name->why)
+		error_set(error, ENOENT, "%s", name->why);
+	else if (!line || line > text->files[name->file].count)
 		error_set(error, ENOENT, "%s has no line %u: it is not of this build", path, line);
 	else
-		return file->lines[line - 1];
+		return find_line(&text->files[name->file], line - 1);
 	return NULL;
 }
 
 void source_text_clear(struct source_text *text)
 {
-	for (size_t i = 0; i < text->count; i++) {
-		free(text->files[i].path);
+	for (size_t i = 0; i < text->name_count; i++) {
+		free(text->names[i].path);
+		free(text->names[i].why);
+	}
+	for (size_t i = 0; i < text->file_count; i++) {
 		free(text->files[i].bytes);
 		free(text->files[i].lines);
 	}
+	free(text->names);
 	free(text->files);
 	*text = (struct source_text){0};
 }
