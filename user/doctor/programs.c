@@ -13,7 +13,11 @@
 
 #include "doctor/patient.h"
 #include "doctor/program_file.h"
+#include "lib/clock.h"
 #include "lib/small_file.h"
+#include "lib/timed_call.h"
+#include "runtime/perf_map.h"
+#include "source/perf_process.h"
 
 /* The programs that are looked at, those with most CPU time first, and runtimes. */
 #define PROGRAMS_MAX 5u
@@ -22,6 +26,8 @@
 #define PROCESSES_MAX 65536u
 /* Of a command line, and of an environment. */
 #define WORDS_MAX 65536u
+/* For a process whose memory or file system may hang. */
+#define RUNTIME_TIMEOUT_NS (5 * NS_PER_SECOND)
 
 struct busy_process {
 	uint64_t ticks; /* of CPU time, by all its threads so far */
@@ -193,40 +199,104 @@ static const struct runtime_kind {
 	 "start it with -X perf or PYTHONPERFSUPPORT=1 (Python 3.12 or later)"},
 };
 
+/* A process that is examined: what it has may hang, as its memory may be a file of FUSE. */
+struct runtime_process {
+	char root[PATH_MAX]; /* of the machine */
+	uint32_t pid;
+	const struct runtime_kind *kind;
+	bool is_set_up;
+	char words[WORDS_MAX];
+};
+
 /* Reads words that are separated by NUL, and changes each NUL to a line break. Returns false if
  * there are none. */
-static bool read_process_words(const struct patient *patient, uint32_t pid, const char *file,
-			       char *words)
+static bool read_process_words(struct runtime_process *process, const char *file)
 {
 	char path[64];
 	ssize_t size;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/%s", pid, file);
-	size = small_file_read(patient->root, path, words, WORDS_MAX);
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/%s", process->pid, file);
+	size = small_file_read(process->root, path, process->words, WORDS_MAX);
 	for (ssize_t i = 0; i < size; i++)
-		if (!words[i])
-			words[i] = '\n';
+		if (!process->words[i])
+			process->words[i] = '\n';
 	return size > 0;
 }
 
-/* Whether a process was started so that the names of its functions are found. */
-static bool is_set_up(const struct patient *patient, uint32_t pid, const struct runtime_kind *kind,
-		      char *words)
+/* Whether a process has a perf map that would be read. */
+static bool has_perf_map(const struct runtime_process *process)
 {
-	if (kind->has_perf_map &&
-	    patient_has_file(patient, "/proc/%" PRIu32 "/root/tmp/perf-%" PRIu32 ".map", pid, pid))
-		return true;
-	if (read_process_words(patient, pid, "cmdline", words)) {
-		const char *at = strstr(words, kind->option);
+	struct perf_process_status status;
+	int directory, map = -1;
+	uint32_t user;
 
-		/* -X perf, -Xperf, -X perf_jit */
-		if (at && (strcmp(kind->option, "perf") ||
-			   (at - words >= 2 && !strncmp(at - 2, "-X", 2)) ||
-			   (at - words >= 3 && !strncmp(at - 3, "-X\n", 3))))
-			return true;
+	if (!process->kind->has_perf_map ||
+	    !perf_process_read(process->root, process->pid, &status))
+		return false;
+	directory = perf_map_directory(process->root, process->pid, &user);
+	if (directory >= 0) {
+		map = perf_map_open(directory, status.ns_pid, status.start_time, user);
+		close(directory);
 	}
-	return read_process_words(patient, pid, "environ", words) &&
-	       strstr(words, kind->variable ? kind->variable : kind->option);
+	if (map >= 0)
+		close(map);
+	return map >= 0;
+}
+
+/* Whether an option is among the words of a command line. */
+static bool has_option(const char *words, const char *option)
+{
+	const char *at = words;
+
+	while ((at = strstr(at, option))) {
+		/* -X perf, -Xperf, -X perf_jit */
+		if (strcmp(option, "perf") || (at - words >= 2 && !strncmp(at - 2, "-X", 2)) ||
+		    (at - words >= 3 && !strncmp(at - 3, "-X\n", 3)))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+/* Finds whether a process was started so that the names of its functions are found. */
+static void examine_runtime(void *arg)
+{
+	struct runtime_process *process = arg;
+	const struct runtime_kind *kind = process->kind;
+
+	process->is_set_up =
+		has_perf_map(process) ||
+		(read_process_words(process, "cmdline") &&
+		 has_option(process->words, kind->option)) ||
+		(read_process_words(process, "environ") &&
+		 strstr(process->words, kind->variable ? kind->variable : kind->option));
+}
+
+static void report_runtime(struct patient *patient, uint32_t pid, const struct runtime_kind *kind)
+{
+	struct runtime_process *process = malloc(sizeof(*process));
+	bool is_set_up = false;
+	int err = -ENOMEM;
+
+	if (process) {
+		process->pid = pid;
+		process->kind = kind;
+		snprintf(process->root, sizeof(process->root), "%s", patient->root);
+		err = timed_call(examine_runtime, free, process, RUNTIME_TIMEOUT_NS);
+		is_set_up = !err && process->is_set_up;
+	}
+	if (err)
+		patient_report(patient, FINDING_WARNING, "look at its command line yourself",
+			       "%s %" PRIu32 ": can't be examined: %s", kind->program, pid,
+			       err == -ETIMEDOUT ? "it hangs" : strerror(-err));
+	else if (is_set_up)
+		patient_report(patient, FINDING_OK, "", "%s %" PRIu32 " is set up", kind->program,
+			       pid);
+	else
+		patient_report(patient, FINDING_WARNING, kind->remedy, "%s %" PRIu32 ": %s",
+			       kind->program, pid, kind->missing);
+	if (err != -ETIMEDOUT)
+		free(process);
 }
 
 static const struct runtime_kind *find_runtime(const struct patient *patient, uint32_t pid)
@@ -251,11 +321,10 @@ static const struct runtime_kind *find_runtime(const struct patient *patient, ui
 
 void check_runtimes(struct patient *patient)
 {
-	char *words = malloc(WORDS_MAX);
 	size_t count, found = 0, more = 0;
 	struct busy_process *processes = list_busy_processes(patient, &count);
 
-	for (size_t i = 0; i < count && words; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const uint32_t pid = processes[i].pid;
 		const struct runtime_kind *kind = find_runtime(patient, pid);
 
@@ -266,12 +335,7 @@ void check_runtimes(struct patient *patient)
 			continue;
 		}
 		found++;
-		if (is_set_up(patient, pid, kind, words))
-			patient_report(patient, FINDING_OK, "", "%s %" PRIu32 " is set up",
-				       kind->program, pid);
-		else
-			patient_report(patient, FINDING_WARNING, kind->remedy, "%s %" PRIu32 ": %s",
-				       kind->program, pid, kind->missing);
+		report_runtime(patient, pid, kind);
 	}
 	if (more)
 		patient_report(patient, FINDING_OK, "", "%zu others were not looked at", more);
@@ -279,5 +343,4 @@ void check_runtimes(struct patient *patient)
 		patient_report(patient, FINDING_OK, "",
 			       "no Java, Node.js or Python that you may look into runs");
 	free(processes);
-	free(words);
 }

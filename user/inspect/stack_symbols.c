@@ -95,7 +95,7 @@ static int open_process_map(pid_t pid)
 	uint32_t user;
 	int directory, fd;
 
-	if (!perf_process_read((uint32_t)pid, &status))
+	if (!perf_process_read("", (uint32_t)pid, &status))
 		return -1;
 	directory = perf_map_directory("", (uint32_t)pid, &user);
 	if (directory < 0)

@@ -49,14 +49,14 @@ static bool parse_proc_stat(char *text, struct perf_process_status *status)
 	return true;
 }
 
-static void read_ns_pid(uint32_t pid, struct perf_process_status *status)
+static void read_ns_pid(const char *root, uint32_t pid, struct perf_process_status *status)
 {
-	char path[64], *line = NULL;
+	char path[PATH_MAX], *line = NULL;
 	size_t size = 0;
 	FILE *file;
 
 	status->ns_pid = pid;
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", pid);
+	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/status", root, pid);
 	file = fopen(path, "re");
 	/* It is behind the groups, of which there may be thousands. */
 	while (file && getline(&line, &size, file) > 0) {
@@ -71,11 +71,11 @@ static void read_ns_pid(uint32_t pid, struct perf_process_status *status)
 		fclose(file);
 }
 
-static void read_cgroup(uint32_t pid, struct perf_process_status *status)
+static void read_cgroup(const char *root, uint32_t pid, struct perf_process_status *status)
 {
-	char path[64], text[2 * STACKBEAT_PATH_MAX], *line;
+	char path[PATH_MAX], text[2 * STACKBEAT_PATH_MAX], *line;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/cgroup", pid);
+	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/cgroup", root, pid);
 	if (!read_proc_file(path, text, sizeof(text)))
 		return;
 	line = strncmp(text, "0::", strlen("0::")) ? strstr(text, "\n0::") : text;
@@ -90,16 +90,16 @@ static void read_cgroup(uint32_t pid, struct perf_process_status *status)
 	snprintf(status->cgroup, sizeof(status->cgroup), "%s", *line ? line : "/");
 }
 
-bool perf_process_read(uint32_t pid, struct perf_process_status *status)
+bool perf_process_read(const char *root, uint32_t pid, struct perf_process_status *status)
 {
-	char path[64], text[1024];
+	char path[PATH_MAX], text[1024];
 
 	*status = (struct perf_process_status){.start_time = 0};
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", pid);
+	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/stat", root, pid);
 	if (!read_proc_file(path, text, sizeof(text)) || !parse_proc_stat(text, status))
 		return false;
-	read_ns_pid(pid, status);
-	read_cgroup(pid, status);
+	read_ns_pid(root, pid, status);
+	read_cgroup(root, pid, status);
 	return true;
 }
 

@@ -18,8 +18,11 @@ struct perf_process_status {
 	char cgroup[STACKBEAT_PATH_MAX];
 };
 
-/* Sets `status`. Returns false if there is no such process. */
-bool perf_process_read(uint32_t pid, struct perf_process_status *status);
+/*
+ * Sets `status`. `root` is prepended to /proc ("" except in tests). Returns false if there is no
+ * such process.
+ */
+bool perf_process_read(const char *root, uint32_t pid, struct perf_process_status *status);
 
 /* Reads the name of a thread. Returns false if there is none. */
 bool perf_process_comm(uint32_t pid, uint32_t tid, char comm[STACKBEAT_COMM_SIZE]);

@@ -555,7 +555,7 @@ static void perf_space_read_status(struct perf_spaces *spaces, struct perf_proce
 {
 	struct perf_process_status status;
 
-	if (perf_process_read(process->pid, &status)) {
+	if (perf_process_read("", process->pid, &status)) {
 		process->start_time = status.start_time;
 		process->parent = status.parent;
 		process->ns_pid = status.ns_pid;

@@ -2,8 +2,10 @@
 /* The checks of `stackbeat doctor`, of machines that are directories. */
 #include "doctor/doctor.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
+#include "lib/timed_call.h"
 #include "sandbox.h"
 
 #define RELEASE "6.1.0-9-amd64"
@@ -203,8 +205,8 @@ static void place_process(unsigned int pid, const char *name, unsigned int ticks
 	char path[64], text[512];
 
 	snprintf(path, sizeof(path), "proc/%u/stat", pid);
-	snprintf(text, sizeof(text), "%u (%s) S 1 1 1 0 -1 4194560 1 2 3 4 %u 0 5 6 20 0 1 0", pid,
-		 name, ticks);
+	snprintf(text, sizeof(text), "%u (%s) S 1 1 1 0 -1 4194560 1 2 3 4 %u 0 5 6 20 0 1 0 7",
+		 pid, name, ticks);
 	place(path, text);
 	snprintf(path, sizeof(path), "proc/%u/exe", pid);
 	if (program)
@@ -261,6 +263,18 @@ static void names_have_no_effect_on_a_terminal(void **state)
 	assert_null(strstr(find("symbols")->text, "\302\233"));
 }
 
+static bool hangs;
+
+int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout)
+{
+	assert_true(timeout > 0);
+	if (!hangs)
+		fn(arg);
+	else
+		drop(arg);
+	return hangs ? -ETIMEDOUT : 0;
+}
+
 static void place_words(unsigned int pid, const char *file, const char *words, size_t size)
 {
 	write_file(in_sandbox("proc/%u/%s", pid, file), words, size);
@@ -306,6 +320,39 @@ static void runtimes_need_options(void **state)
 			    "python3 20 is set up");
 	assert_string_equal(RUNTIME_OF("/usr/bin/python3.12", "python3", "PYTHONPERFSUPPORT=1"),
 			    "python3 20 is set up");
+	assert_string_equal(
+		RUNTIME_OF("/usr/bin/python3.12", "/opt/perf/python3\0-X\0perf\0a.py", ""),
+		"python3 20 is set up");
+}
+
+/* A runtime writes the map of its id in its own PID namespace, and only its user's map counts. */
+static void perf_map_of_a_process_is_found(void **state)
+{
+	const char *map = in_sandbox("proc/20/root/tmp/perf-3.map");
+
+	(void)state;
+	place_process(20, "node", 5, "/usr/bin/node");
+	place_words(20, "cmdline", "node", 5);
+	place("proc/20/status", "Name:\tnode\nNSpid:\t20\t3\n");
+	place("proc/20/root/tmp/perf-20.map", "1000 10 f\n");
+	examine();
+	expect("runtimes", FINDING_WARNING, "node 20: JavaScript has no names", "");
+	write_text(map, "1000 10 f\n");
+	examine();
+	expect("runtimes", FINDING_OK, "node 20 is set up", "");
+	run("mv %s %s.other && ln -s perf-3.map.other %s", map, map, map);
+	examine();
+	expect("runtimes", FINDING_WARNING, "node 20: JavaScript has no names", "");
+	run("rm -r %s/proc/20", sandbox);
+}
+
+static void process_that_hangs_is_left_out(void **state)
+{
+	(void)state;
+	hangs = true;
+	assert_string_equal(RUNTIME_OF("/usr/bin/node", "node\0--perf-basic-prof\0x.js", ""),
+			    "node 20: can't be examined: it hangs");
+	hangs = false;
 }
 
 /* Not even /proc is there. Each check says something. */
@@ -344,6 +391,8 @@ int main(void)
 		MACHINE_TEST(busiest_programs_are_looked_at),
 		MACHINE_TEST(names_have_no_effect_on_a_terminal),
 		MACHINE_TEST(runtimes_need_options),
+		MACHINE_TEST(perf_map_of_a_process_is_found),
+		MACHINE_TEST(process_that_hangs_is_left_out),
 		MACHINE_TEST(empty_machine_is_examined),
 		MACHINE_TEST(fifo_blocks_nothing),
 	};
