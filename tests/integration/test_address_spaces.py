@@ -131,7 +131,7 @@ def address_space_record_matches_maps():
                     "address spaces, lost ones, open files")
 
 
-@test
+@long_test
 def metadata_is_kept_for_a_late_reader():
     """The metadata is first read after the session has ended, and is larger than its ring. Each process has
     its own address spaces and symbols."""
@@ -593,7 +593,7 @@ def anonymous_code_is_reported():
 # --- bounds ------------------------------------------------------------------
 
 
-@test
+@long_test
 def first_mappings_are_reported_beyond_the_limit():
     workloads.raise_limit_of_mappings(200000)
     process = workloads.start_ready(*workload("maps", "many", 60000))
@@ -628,7 +628,7 @@ def check_event_counts(spaces, stats, count):
     return sum(events)
 
 
-@test
+@long_test
 def jit_with_ten_thousand_regions_is_followed():
     regions = 10000
     with Session(**(SETTINGS | {"rate": 250})) as session:
@@ -660,12 +660,10 @@ def jit_with_ten_thousand_regions_is_followed():
         check(events + read <= limit, f"{events} events and {read} mappings were reported: {stats}")
 
 
-@test
-def mmap_storm_is_survived():
+def check_mmap_storm(storms):
     """The program ends, other samples go on, and each mapping event is reported or counted as lost."""
     bystander = start(*workload(WORKER, workloads.FOR_EVER),
                       preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    storms = 30000
     process = start_waiting(*workload("maps", "storm", storms))
     with Session(**SETTINGS, pids=[process.pid, bystander.pid]) as session:
         spaces = AddressSpaces(session)
@@ -686,6 +684,16 @@ def mmap_storm_is_survived():
         for sample in samples:
             fault = workloads.worker_fault(sample.comm, spaces.symbolize(sample))
             check_no_fault(fault, sample)
+
+
+@test
+def mmap_storm_is_survived():
+    check_mmap_storm(8000)
+
+
+@long_test
+def long_mmap_storm_is_survived():
+    check_mmap_storm(30000)
 
 
 @test
@@ -751,7 +759,7 @@ def worker_backs_off_from_an_unread_metadata_ring():
 
 @exact_test
 def exit_of_a_big_process_is_not_delayed():
-    """A process of 256 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
+    """A process of 64 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
     some of them are interrupted by other work of the kernel."""
     load()
     took = {}
@@ -759,7 +767,7 @@ def exit_of_a_big_process_is_not_delayed():
         with Session(rate=1000, ring_size=4 << 20) as session:
             if name == "sampled":
                 session.start()
-            out, _ = run(*workload("bigexit", 256, 3, 5000000))
+            out, _ = run(*workload("bigexit", 64, 3, 5000000))
             took[name] = statistics.median(last_json(out))
             if name == "sampled":
                 comms = [sample.comm for sample in session.read() if sample.address_space]

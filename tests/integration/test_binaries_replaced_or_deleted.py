@@ -86,7 +86,7 @@ def record_churn(mode, count, least, *arguments, work=100000):
     return profile
 
 
-@test
+@long_test
 def short_processes_are_symbolized():
     """The programs of few processes do more work, so that each is sampled."""
     record_churn("fork", 200, 50, work=1000000)

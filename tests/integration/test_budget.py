@@ -71,7 +71,7 @@ def overhead_stays_within_the_budget():
     wait_until(lambda: session.stats()["throttled"], "throttling")
     before, begin = session.stats(), session.read()[-1].time
     samples = []
-    while not samples or samples[-1].time < begin + 2 * 10**9:
+    while not samples or samples[-1].time < begin + 10**9:
         wait_until(lambda: any(ring.head > ring.tail for ring in session.rings), "samples")
         samples += session.read()
     overhead = session.stats()["overhead_ns"] - before["overhead_ns"]
@@ -95,7 +95,7 @@ def rate_recovers_when_the_budget_is_raised():
     check_span(session.read(), False, "across throttling and recovery")
 
 
-@exact_test
+@long_exact_test
 def session_recovers_when_its_rate_is_lowered():
     """To 20 Hz, with a budget that suffices for all ticks of a window, even if each takes the maximum that is
     accounted to a tick."""
@@ -152,7 +152,7 @@ def session_within_its_budget_is_not_throttled():
     session."""
     session = busy_session(rate=100)
     session.start()
-    wait_until(lambda: session.stats()["ticks"] >= 100, "ticks")
+    wait_until(lambda: session.stats()["ticks"] >= 50, "ticks")
     check_equal(session.get()["budget"], S.BUDGET_DEFAULT, "default budget")
     session.stop()
     check_equal(session.stats()["throttled"], 0, "throttled at 100 Hz")
@@ -220,7 +220,7 @@ def measure_overhead(sessions, seconds, step):
 def check_not_evaded(sessions, step, budget):
     """Checks that step() does not reset throttling: at most the budget, in thousandths, plus one window."""
     step()
-    overhead, span = measure_overhead(sessions, 2, step)
+    overhead, span = measure_overhead(sessions, 1, step)
     check(overhead <= 2 * span * budget // 1000, f"{overhead} ns of {span}, the budget is {budget} thousandths")
 
 
@@ -252,7 +252,7 @@ def sessions_of_a_cpu_share_one_budget():
     for session in sessions:
         session.start()
     measure_overhead(sessions, 1, lambda: None)
-    overhead, span = measure_overhead(sessions, 2, lambda: None)
+    overhead, span = measure_overhead(sessions, 1, lambda: None)
     check(overhead <= 2 * span * 10 // 1000, f"{overhead} ns of {span}, the budget is 10 thousandths")
     for session in sessions:
         session.stop()

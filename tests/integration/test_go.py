@@ -276,10 +276,15 @@ def costs_of_goroutines(program, labels, *goroutines, **options):
 def words_of_a_goroutine_are_cheap():
     program = programs("goshare")[-1]
     without, by_id, with_creator, with_labels = costs_of_goroutines(program, 1, 0, 1, 3, 4)
-    plain, no_labels = costs_of_goroutines(program, 0, 0, 4, has=0)
     check_within(by_id - without, ID_INSTRUCTIONS, "instructions of the ID")
     check_within(with_creator - by_id, (0, 20), "instructions of the creator")
     check_within(with_labels - without, LABEL_INSTRUCTIONS, "instructions of a label")
+
+
+@long_exact_test
+def goroutines_without_labels_are_cheap():
+    program = programs("goshare")[-1]
+    plain, no_labels = costs_of_goroutines(program, 0, 0, 4, has=0)
     check_within(no_labels - plain, NO_LABELS_INSTRUCTIONS, "instructions for no labels")
 
 
@@ -312,7 +317,7 @@ def the_runtime_is_hidden():
     check("functions of Go's runtime at the leaf end of stacks: left out" in profile.comments, f"{profile.comments}")
 
 
-@test
+@long_test
 def creators_without_symbols():
     """A profile without symbols names a place, which 'stackbeat symbolize' turns into the function."""
     program = programs("goshare")[-1]

@@ -70,7 +70,7 @@ def sample_with(directory, number, change, go=bytes(32), runs=lambda size: ()):
         check(len(sample.user) <= S.USER_FRAMES_DEFAULT, f"{len(sample.user)} frames")
 
 
-@test
+@long_test
 def random_rules():
     randomness = random.Random(20261124)
     directory = temporary_directory()
@@ -100,7 +100,7 @@ def one_rule_for_all_code():
             first, blocks, [0] * len(rows), starts, [rule]))
 
 
-@test
+@long_test
 def runs_in_code_without_frame_pointers():
     """rbp is any number there; and rules are followed before and after."""
     randomness = random.Random(43)
@@ -115,7 +115,7 @@ def runs_in_code_without_frame_pointers():
                     runs=(lambda size: [(0, size)]) if number < 3 else cut)
 
 
-@test
+@long_test
 def killed_while_setting_tables():
     """A reader that dies while it copies a large table."""
     large = pack_table(0x1000, [0] + [1] * 4000000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
@@ -266,7 +266,7 @@ def racing_threads_set_and_drop_tables():
     check(len(counts) == sessions, f"{len(counts)} of {sessions} sessions have set tables")
 
 
-@test
+@long_test
 def tables_while_mappings_change():
     """Libraries come and go at one address, and programs end, while their tables are set."""
     process = start(*workload("dlswap", workload("")[0], 10**9, 20000))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Intervals are random, so that samples do not alias with periodic programs."""
 
-from harness import (check, check_balance, check_equal, exact_test, last_json, long_test, Recording,
-                     samples_of, test, user_part, workload)
+from harness import (check, check_balance, check_equal, exact_test, last_json, long_exact_test,
+                     long_test, Recording, samples_of, test, user_part, workload)
 from stackbeat import S, samples_of as decoded, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -23,7 +23,7 @@ def true_share(truth):
     return truth["part_a"] / (truth["part_a"] + truth["part_b"])
 
 
-@exact_test
+@long_exact_test
 def jitter_samples_a_periodic_program_without_bias():
     """Each interval is uniform over one cycle, so samples are independent draws. For 4,000 samples or more, 3.6
     points are by chance in less than one of a million runs."""
@@ -101,7 +101,7 @@ def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
     check_span(samples, False, "random intervals")
 
 
-@exact_test
+@long_exact_test
 def fixed_intervals_are_equal():
     period = 10**9 // 2000
     samples = samples_of_a_busy_cpu(2000, 1000, no_jitter=1)

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from harness import check, check_equal, defer, load, run, start, test, unload, use, wait_until, workload
+from harness import check, check_equal, defer, load, long_test, run, start, test, unload, use, wait_until, workload
 from stackbeat import Events, S, Session
 from workloads import spinning
 
@@ -115,7 +115,7 @@ def rules_of_a_module_end_with_the_module():
     check(len(set(addresses)) < len(addresses), f"no address was used again: {addresses}")
 
 
-@test
+@long_test
 def replaced_return_addresses_are_left_to_the_unwinder():
     """Kretprobes and the function graph tracer put the addresses of their trampolines on the stack."""
     check_each_stack()

@@ -82,7 +82,7 @@ def stripped_binaries_are_symbolized_by_debug_files():
     check("innermost" in lines, f"functions: {lines}")
 
 
-@test
+@long_test
 def nodejs_jit_code_is_symbolized():
     if not shutil.which("node"):
         raise Skip("node is not installed")

@@ -153,7 +153,7 @@ def check_switch_is_noticed(path):
         check_equal(session.stats()["mmap_events_off"], off, "tests that have failed")
 
 
-@test
+@long_test
 def probes_that_are_switched_off_in_a_session_are_noticed():
     """What was mapped meanwhile is found when the mappings are read again."""
     mount_debugfs()

@@ -79,7 +79,7 @@ def archive_symbolizes_like_the_recording_machine():
     check(pprof.Profile(elsewhere).contents() == symbolized.contents(), "the archive gives other symbols")
 
 
-@test
+@long_test
 def file_with_another_build_id_is_refused():
     directory = temporary_directory()
     program, path = record_unsymbolized(directory)

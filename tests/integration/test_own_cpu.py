@@ -4,7 +4,8 @@
 import re
 import subprocess
 
-from harness import (Recording, cgroup_mount, check, check_within, defer, make_cgroup, start, test, wait_until)
+from harness import (Recording, cgroup_mount, check, check_within, defer, long_test, make_cgroup, start, test,
+                     wait_until)
 from test_serve import Server
 
 # Programs that start and end, each with mappings, unwind tables and symbols of its own.
@@ -48,7 +49,7 @@ def check_record(name, *arguments, command=()):
     check_share(stated_by_record(err), group, f"record, {name}: {err}")
 
 
-@test
+@long_test
 def record_counts_all_its_processes():
     # On a machine without any sample, there is no profile.
     little = start("sh", "-c", "while sleep 0.1; do :; done")
@@ -80,7 +81,7 @@ def await_windows(server, count):
     wait_until(written, f"{count} windows")
 
 
-@test
+@long_test
 def serve_counts_all_its_processes():
     group = Group("serve")
     server = Server("-F", 49, "--window", 5, preexec_fn=group.enter)

@@ -259,7 +259,7 @@ def users_see_only_their_own_processes():
         check(process.pid in seen, f"a process {what} does not run")
 
 
-@test
+@long_test
 def overridden_credentials_do_not_expose_a_process():
     """Overlayfs reads files with the credentials of the user that has mounted it."""
     reload_module()

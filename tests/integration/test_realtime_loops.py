@@ -225,7 +225,7 @@ def pending_offline_of_the_loops_cpu_blocks_no_session():
         wait_for_samples(session, CPU)
 
 
-@test
+@long_test
 def module_unloads_while_the_loop_runs():
     """Unloading waits for grace periods. The test is skipped where the loop blocks these."""
     if "PREEMPT_RT" in os.uname().version:

@@ -77,7 +77,7 @@ def check_complete(recording, status=0):
 
 @test
 def sigint_and_sigterm_leave_a_complete_profile():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     for number in (signal.SIGINT, signal.SIGTERM):
         recording = Recording("-F", 997)
         session = recording.session()
@@ -89,7 +89,7 @@ def sigint_and_sigterm_leave_a_complete_profile():
 
 @test
 def sighup_and_sigquit_leave_a_profile_and_status_1():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     for number, name in ((signal.SIGHUP, "SIGHUP"), (signal.SIGQUIT, "SIGQUIT")):
         recording = Recording("-F", 997)
         session = recording.session()
@@ -104,7 +104,7 @@ def sighup_and_sigquit_leave_a_profile_and_status_1():
 
 @test
 def recording_that_lacks_memory_at_the_end_leaves_a_profile():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, "--no-cache")
     session = recording.session()
     recording.wait_for(session, "samples", 200)
@@ -120,7 +120,7 @@ def recording_that_lacks_memory_at_the_end_leaves_a_profile():
 
 @test
 def sighup_is_ignored_under_nohup():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, within=("nohup",))
     session = recording.session()
     recording.interrupt(signal.SIGHUP)
@@ -139,7 +139,7 @@ def cmdline_of(path):
 
 @test
 def command_is_killed_when_the_recording_ends():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     for number, words in enumerate(("kill -STOP $$", "trap '' TERM; while :; do :; done")):
         name = f"command-{number}-of-{os.getpid()}"
 
@@ -167,7 +167,7 @@ def sigchld_ignored_by_parent():
 
 @test
 def profile_is_well_formed():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     start(*workload("sysread", 10**9))
     recording = Recording("-F", 499)
     session = recording.session()
@@ -222,7 +222,7 @@ def profile_is_written_to_standard_output():
 
 @test
 def summary_has_three_lines_at_most():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, "-d", 2)
     profile = recording.profile()
     check(profile.duration_nanos >= 2 * 10**9, f"duration {profile.duration_nanos}")
@@ -234,7 +234,7 @@ def summary_has_three_lines_at_most():
 
 @test
 def status_and_rate_show_a_recording():
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 421)
     session = recording.session()
     out, _ = run("stackbeat", "status")

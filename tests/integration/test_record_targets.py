@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load, make_cgroup,
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load, long_test, make_cgroup,
                      record, Recording, release, run, start, start_waiting, test, wait_until, workload)
 from stackbeat import Session
 
@@ -124,7 +124,7 @@ def forked_children_are_sampled_by_default():
         check_balance(session.stats())
 
 
-@test
+@long_test
 def no_inherit_excludes_forked_children():
     family = start_family()
     with Session(**SETTINGS, pids=[family.pid], inherit=0) as session:
@@ -223,7 +223,7 @@ def excluded_comms_are_not_sampled():
     check_equal(names - {"threads"}, {"worker-2"}, "names in the profile")
 
 
-@test
+@long_test
 def filter_criteria_are_combined():
     groups, processes = three_groups()
     process, other = pinned(*workload("threads", 3)), pinned(*workload("threads", 2))

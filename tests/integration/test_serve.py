@@ -136,7 +136,7 @@ def http_process(server):
 @test
 def profiles_are_deltas_of_the_session():
     start("sh", "-c", BUSY)
-    server = Server("-F", 49, "--window", 5)
+    server = Server("-F", 49, "--window", 2)
     before = time.time()
     profile = server.profile("seconds=1")
     after = time.time()
@@ -148,7 +148,7 @@ def profiles_are_deltas_of_the_session():
     profile = server.profile_with_samples("seconds=1&labels=comm,pid&service=sh")
     check_equal({sample.labels["comm"] for sample in profile.samples}, {"sh"}, "programs of the service")
     # The store ends a slice meanwhile.
-    profile = server.profile_with_samples("seconds=6&labels=pid")
+    profile = server.profile_with_samples("seconds=3&labels=pid")
     check(all("pid" in sample.labels for sample in profile.samples),
           f"samples without a process: {[sample.labels for sample in profile.samples][:9]}")
     check_equal(server.profile("seconds=1&pid=1999999").total("samples"), 0, "samples of no process")
@@ -221,7 +221,7 @@ def restored_clock():
         time.clock_settime(time.CLOCK_REALTIME, time.monotonic() + ahead)
 
 
-@test
+@long_test
 def windows_follow_the_clock():
     """In both directions; a clock that is ahead does not empty the store."""
     use(restored_clock())
@@ -283,7 +283,7 @@ class HalfOpen:
 def check_half_open(count, established):
     """`count` clients begin a request, and all of them are connected at the same time."""
     start("sh", "-c", BUSY)
-    server = Server("-F", 49, "--window", 5)
+    server = Server("-F", 49, "--window", 2)
     clients = HalfOpen(count)
 
     def windows_of_store():
@@ -351,7 +351,7 @@ def kept_symbols_are_those_of_the_first_profile():
 def page_has_its_data():
     start("sh", "-c", BUSY)
     start("python3", "-c", "while True: pass")
-    server = Server("-F", 49)
+    server = Server("-F", 49, "--window", 2)
     before = time.time()
     server.profile("seconds=2")
     response, body = server.get("/")

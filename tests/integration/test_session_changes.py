@@ -10,7 +10,7 @@ import re
 import select
 import time
 
-from harness import (check, check_balance, check_equal, comment, exact_test, load, long_exact_test, long_test,
+from harness import (check, check_balance, check_equal, comment, load, long_exact_test, long_test,
                      Recording, run, SLOWDOWN, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
@@ -394,7 +394,7 @@ def events_are_printed():
     os.unlink(path)
 
 
-@exact_test
+@long_exact_test
 def loss_events_are_rate_limited_and_complete():
     events = use(Events())
     keep_busy(0)

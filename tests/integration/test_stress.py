@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 
 from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_faults, exclude_9p_requests
-from harness import (check, check_balance, check_equal, check_sessions_end, defer, load, long_test,
+from harness import (check, check_balance, check_equal, check_sessions_end, defer, load, long_test, long_tight_test,
                      module_range, PATIENCE, run, Skip, temporary_directory, test, tight_test, unload,
                      wait_until, WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
@@ -373,15 +373,13 @@ def idle(names, *counted):
     return {name for name in names if not any(counts[name] for counts in counted)}
 
 
-@tight_test
-@long_test
-def concurrent_stress():
+def check_stress(seconds):
     load()
     # The first round fills caches of the kernel.
-    first = under_stress(SECONDS / 4, SEED)
+    first = under_stress(seconds / 4, SEED)
     before = slab_objects()
     exempt = {"refusals"} | (set() if CPUS else {"flips"})
-    second = under_stress(SECONDS, SEED + 1, idle(set(COUNTED) - exempt, first))
+    second = under_stress(seconds, SEED + 1, idle(set(COUNTED) - exempt, first))
     sessions_before = second["sessions"]
     code = module_range()
     unload()
@@ -398,6 +396,17 @@ def concurrent_stress():
     # The kernel frees some objects after a grace period.
     wait_until(lambda: not grown(),
                f"caches to shrink again after {sessions_before} sessions: {grown()}")
+
+
+@long_test
+@long_tight_test
+def concurrent_stress():
+    check_stress(SECONDS)
+
+
+@tight_test
+def seconds_of_stress():
+    check_stress(3)
 
 
 concurrent_stress.seconds = int(SECONDS * 10)

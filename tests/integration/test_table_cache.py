@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness import (check, check_equal, has_whole_stack, load, Recording, run, samples_of, temporary_directory,
+from harness import (check, check_equal, has_whole_stack, load, long_test, Recording, run, samples_of, temporary_directory,
                      test, user_part, WORKLOADS)
 
 # A file is trusted when it has not changed for so long.
@@ -126,7 +126,7 @@ def forged_build_id_gets_a_table_of_its_own():
     check(run_deep(cache, victim)[2] and run_forger()[2], "a table was not kept")
 
 
-@test
+@long_test
 def changed_file_gets_another_table():
     """In place: it has the same inode, and the same size and build ID."""
     load()

@@ -66,7 +66,7 @@ def callers_of_the_c_library():
     check(frame_pointers < 1, f"callers by frame pointers: {err}")
 
 
-@exact_test
+@long_exact_test
 def signal_handlers_and_loaded_libraries():
     """The first process has the tables made: a copy does not have the stack below an alternate one."""
     script = 'sleep 0.2; "$0" 0.4 "$1"; sleep 0.5; exec "$0" 1 "$1"'
@@ -78,7 +78,7 @@ def signal_handlers_and_loaded_libraries():
     check_threads([sample for sample in profile.samples if sample.labels["pid"] == pids[0]], THREADS)
 
 
-@exact_test
+@long_exact_test
 def processes_of_some_milliseconds():
     """No table is there when the first of them ends: all stacks come from copies."""
     script = "for i in $(seq 300); do /bin/true; done"
@@ -94,7 +94,7 @@ def processes_of_some_milliseconds():
     check(share >= 0.97, f"{100 * share:.2f} % reach a root; the rest: {rest.most_common(5)}; {err}")
 
 
-@exact_test
+@long_exact_test
 def programs_of_the_distribution_have_deep_stacks():
     """With frame pointers alone, these had 1.1 user frames on average."""
     script = ("find /usr/include -name '*.h' >/dev/null;"
@@ -160,7 +160,7 @@ def without_copies_the_first_stacks_are_those_of_frame_pointers():
 
 @exact_test
 def stacks_are_those_of_elfutils():
-    _, _, err = record("-F", 997, "--verify=2", "--stack-copy=32K", command=workload("nofp", 1))
+    _, _, err = record("-F", 997, "--verify=2", "--stack-copy=32K", command=workload("nofp", 0.3))
     found = re.search(r"unwound again by elfutils: (\d+) user stacks: (\d+) equal", err)
     check(found, f"no comparison in the summary: {err}")
     total, equal = map(int, found.groups())

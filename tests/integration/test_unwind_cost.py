@@ -59,7 +59,7 @@ def cost_by_tables(depth):
     return measure("frameless", "plain", depth, set_up=set_tables)
 
 
-@exact_test
+@long_exact_test
 def sample_by_tables():
     for depth, most in ((8, 1538), (32, 1967), (100, 3157)):
         cost = cost_by_tables(depth)
@@ -67,7 +67,7 @@ def sample_by_tables():
         check_within(cost.instructions, (0, most), f"instructions of a sample of {cost.frames} frames")
 
 
-@exact_test
+@long_exact_test
 def sessions_take_turns():
     """A walk uses what the walks of its session have found, also after a tick of another session."""
     with contextlib.ExitStack() as sessions:
@@ -83,7 +83,7 @@ def sessions_take_turns():
     check_within(beside.instructions - alone.instructions, (-20, 40), "instructions after ticks of another session")
 
 
-@exact_test
+@long_exact_test
 def sample_by_frame_pointers():
     """The decision for frame pointers costs a few instructions.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import workloads
 from address_spaces import AddressSpaces
 from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
-                     run, Skip, start, start_busy, temporary_directory, test, unload, wait_until, workload)
+                     long_exact_test, run, Skip, start, start_busy, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, PAGE, S, Session, STOP_NAMES
 from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -362,14 +362,14 @@ def check_mapping_events(mode, most):
     return by_tables, len(samples)
 
 
-@exact_test
+@long_exact_test
 def code_made_executable_again_keeps_tables():
     """As a JIT compiler does with a page to change its code."""
     by_tables, samples = check_mapping_events("patches", 20_000)
     check(by_tables >= 0.9 * samples, f"only {by_tables} of {samples} samples by tables")
 
 
-@exact_test
+@long_exact_test
 def new_code_moves_other_mappings():
     """Most of the instructions clear and copy the memory of the array of mappings, byte by byte."""
     check_mapping_events("compiles", 285_000)

@@ -21,7 +21,7 @@ def written(recording):
 
 def check_snapshots(*options):
     """Returns the first snapshot."""
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, "--snapshot", 1, *options)
     session = recording.session()
     wait_until(recording.path.exists, "a snapshot")
@@ -57,7 +57,7 @@ def snapshots_have_names():
 @test
 def failed_snapshots_do_not_end_the_recording():
     directory = workloads.mount("tmpfs", "-o", "size=2M")
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, "--snapshot", 1, "--no-symbolize", "-o",
                           directory / "profile.pb.gz")
     session = recording.session()
@@ -78,7 +78,7 @@ def failed_snapshots_do_not_end_the_recording():
 
 
 def check_rotated_files(interval, *options):
-    start(*workload("threads", 2))
+    start(*workload("threads", 1))
     recording = Recording("-F", 997, "--rotate", interval, *options)
     session = recording.session()
     wait_until(lambda: len(written(recording)) >= 2, "two files")
