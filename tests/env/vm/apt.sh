@@ -73,13 +73,15 @@ apt_setup() {
 			die "this machine's apt has no archive for $suite"
 		apt_update
 	else
-		# Kernels of stable suites are mostly security updates. Not each suite has a security suite.
+		# Kernels of stable suites are mostly security updates. Not each suite has a security suite, and testing's may
+		# be out of date for weeks.
 		{
 			apt_source "$name" && apt_source "$name-security"
 		} >"$APT_DIR/sources.list" || true
 		apt_update 2>"$APT_DIR/update.log" || {
 			cat "$APT_DIR/update.log" >&2
-			grep -q "[ /]$name-security Release' does not have a Release file" "$APT_DIR/update.log" ||
+			grep -qE "[ /]$name-security(/InRelease is expired| Release' does not have a Release file)" \
+				"$APT_DIR/update.log" ||
 				die "$suite: no package lists of its security updates"
 			apt_source "$name" >"$APT_DIR/sources.list" ||
 				die "this machine's apt has no archive for $suite"
