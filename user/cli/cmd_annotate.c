@@ -218,6 +218,7 @@ static int annotate_profile(struct annotate *annotate, struct profile *profile, 
 		.directory_count = annotate->directory_count,
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
+		.names_progress = symbolize_messages_names,
 		.timed_out = symbolize_messages_timed_out,
 		.arg = &annotate->messages,
 	};

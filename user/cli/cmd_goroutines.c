@@ -107,6 +107,11 @@ static void cmd_goroutines_report_problem(void *arg, const char *path, const cha
 	symbolize_messages_problem(&((struct dump *)arg)->messages, path, text);
 }
 
+static void cmd_goroutines_report_names(void *arg, size_t done, size_t total, int64_t elapsed_ms)
+{
+	symbolize_messages_names(&((struct dump *)arg)->messages, done, total, elapsed_ms);
+}
+
 static void cmd_goroutines_report_progress(void *arg, const char *path, uint64_t done,
 					   uint64_t total)
 {
@@ -123,6 +128,7 @@ static int cmd_goroutines_symbolize(struct dump *dump, struct error *error)
 	struct symbolize_options symbolize = {
 		.problem = cmd_goroutines_report_problem,
 		.progress = cmd_goroutines_report_progress,
+		.names_progress = cmd_goroutines_report_names,
 		.timed_out = cmd_goroutines_report_timeout,
 		.arg = dump,
 	};

@@ -139,6 +139,7 @@ static int cmd_record_write_window(struct record *record, const struct window_fi
 		.cache = record->cache,
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
+		.names_progress = symbolize_messages_names,
 		.stop = record->signals,
 		.interrupted = symbolize_messages_interrupted,
 		.timed_out = symbolize_messages_timed_out,

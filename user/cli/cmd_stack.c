@@ -152,6 +152,7 @@ static int cmd_stack_print(struct stack_command *stack, struct error *error)
 	struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
+		.names_progress = symbolize_messages_names,
 		.timed_out = symbolize_messages_timed_out,
 		.arg = &stack->messages,
 	};

@@ -137,6 +137,11 @@ static void cmd_symbolize_report_problem(void *arg, const char *path, const char
 	symbolize_messages_problem(&((struct symbolize *)arg)->messages, path, text);
 }
 
+static void cmd_symbolize_report_names(void *arg, size_t done, size_t total, int64_t elapsed_ms)
+{
+	symbolize_messages_names(&((struct symbolize *)arg)->messages, done, total, elapsed_ms);
+}
+
 static void cmd_symbolize_report_progress(void *arg, const char *path, uint64_t done,
 					  uint64_t total)
 {
@@ -230,6 +235,7 @@ static int cmd_symbolize_find(struct symbolize *symbolize, struct profile *profi
 		.missing = cmd_symbolize_report_missing,
 		.problem = cmd_symbolize_report_problem,
 		.progress = cmd_symbolize_report_progress,
+		.names_progress = cmd_symbolize_report_names,
 		.timed_out = cmd_symbolize_report_timeout,
 		.arg = symbolize,
 	};

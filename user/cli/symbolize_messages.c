@@ -6,6 +6,7 @@
 #include "lib/utf8.h"
 
 #define PROBLEMS_SHOWN 5u
+#define QUIET_MS 2000 /* before the progress of names is shown */
 
 static void remove_progress(struct symbolize_messages *messages)
 {
@@ -44,6 +45,22 @@ void symbolize_messages_progress(void *arg, const char *path, uint64_t done, uin
 	if (total)
 		fprintf(stderr, " of %.1f", (double)total / 1e6);
 	fputs(" MB\033[K", stderr);
+	messages->shown = true;
+}
+
+void symbolize_messages_names(void *arg, size_t done, size_t total, int64_t elapsed_ms)
+{
+	struct symbolize_messages *messages = arg;
+
+	if (!messages->progress || elapsed_ms < QUIET_MS || !total)
+		return;
+	fprintf(stderr, "\rreading names: %.0f %% of %zu addresses",
+		100 * (double)done / (double)total, total);
+	/* As if the rest were as fast as the part that is done. */
+	if (done)
+		fprintf(stderr, ", about %.0f s left",
+			(double)elapsed_ms / 1000 * (double)(total - done) / (double)done);
+	fputs("\033[K", stderr);
 	messages->shown = true;
 }
 

@@ -9,7 +9,7 @@
 
 /* Initially all zero, but for `progress` and `verbose`. */
 struct symbolize_messages {
-	bool progress; /* show the progress of downloads */
+	bool progress; /* show the progress of downloads and of names */
 	bool verbose; /* print all problems */
 	bool shown; /* private: a progress line is shown */
 	unsigned int problems; /* private: number so far */
@@ -26,6 +26,9 @@ void symbolize_messages_problem(void *messages, const char *path, const char *te
 
 /* Shows the progress of a download, in bytes; `total` is 0 if unknown. */
 void symbolize_messages_progress(void *messages, const char *path, uint64_t done, uint64_t total);
+
+/* Shows how far names are read, and how long the rest may take, if it takes more than 2 s. */
+void symbolize_messages_names(void *messages, size_t done, size_t total, int64_t elapsed_ms);
 
 /* Reports that a signal has interrupted the symbolization. */
 void symbolize_messages_interrupted(void *messages);

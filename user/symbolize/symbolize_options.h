@@ -37,6 +37,11 @@ struct symbolize_options {
 	 * NULL.
 	 */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
+	/*
+	 * Reports how many of the addresses of all files are done, `elapsed_ms` after the start, at
+	 * most ten times a second. May be NULL.
+	 */
+	void (*names_progress)(void *arg, size_t done, size_t total, int64_t elapsed_ms);
 	void *arg;
 };
 

@@ -55,6 +55,7 @@
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
 #define LINE_BYTES 56u /* of memory for a line and its function */
 #define MS_PER_SECOND INT64_C(1000)
+#define PROGRESS_INTERVAL_MS 100
 #define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
 /* For a worker to exit that was killed; its status is unknown then. */
 #define EXIT_TIMEOUT_MS 10000
@@ -139,6 +140,7 @@ struct pool_worker {
 	size_t size, capacity;
 	uint32_t *strings; /* index in batch->strings of its string number - 1 */
 	size_t string_count, string_capacity;
+	size_t received_count; /* of `received` */
 	bool *received; /* whether the lines of each address of the slice came */
 	struct address_range *ranges; /* of each address of the slice */
 	size_t functions; /* that it has sent */
@@ -176,6 +178,7 @@ struct pool_batch {
 	pid_t *killed_openers; /* not reaped yet */
 	size_t killed_count, killed_capacity;
 	int64_t deadline; /* ms, of the batch */
+	int64_t begin, next_progress; /* ms */
 	struct source_line lines[INLINE_DEPTH_MAX];
 };
 
@@ -784,6 +787,7 @@ static int handle_lines(struct pool_batch *batch, struct pool_worker *worker,
 	    size != sizeof(head) + head.count * sizeof(message) || worker->received[head.index])
 		goto invalid;
 	worker->received[head.index] = true;
+	worker->received_count++;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(message)) {
 		memcpy(&message, bytes, sizeof(message));
 		if (!pool_parse_line(batch, worker, &message, &batch->lines[i]))
@@ -1325,6 +1329,36 @@ static size_t count_unfinished(const struct pool_batch *batch)
 	return count;
 }
 
+/* Addresses that are not done yet. */
+static size_t count_remaining(const struct pool_batch *batch)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < batch->share_count; i++) {
+		for (size_t slice = batch->shares[i].first; slice != NO_SLICE;
+		     slice = batch->slices[slice].next)
+			count += batch->slices[slice].count;
+	}
+	for (unsigned int i = 0; i < batch->worker_count; i++)
+		count += batch->workers[i].slice.count - batch->workers[i].received_count;
+	return count;
+}
+
+static void report_names_progress(struct pool_batch *batch)
+{
+	const struct symbolize_options *options = &batch->pool->options;
+	const int64_t now = now_ms();
+	size_t total = 0;
+
+	if (!options->names_progress || now < batch->next_progress)
+		return;
+	batch->next_progress = now + PROGRESS_INTERVAL_MS;
+	for (size_t i = 0; i < batch->slice_count; i++)
+		total += batch->slices[i].count;
+	options->names_progress(options->arg, total - count_remaining(batch), total,
+				now - batch->begin);
+}
+
 static int pool_run_batch(struct pool_batch *batch)
 {
 	void *shared =
@@ -1350,6 +1384,7 @@ static int pool_run_batch(struct pool_batch *batch)
 			err = poll_workers(batch);
 		else
 			break;
+		report_names_progress(batch);
 	}
 	return err;
 }
@@ -1369,6 +1404,7 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->jobs = jobs;
 	batch->count = count;
 	batch->strings = strings;
+	batch->begin = now_ms();
 	batch->processes = batch->worker_max = processes_max(pool);
 	batch->deadline = pool->options.timeout_s
 				  ? now_ms() + pool->options.timeout_s * MS_PER_SECOND

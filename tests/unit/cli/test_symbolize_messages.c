@@ -80,6 +80,32 @@ static void verbose_shows_all_problems(void **state)
 	free(text);
 }
 
+static void progress_of_names_has_an_estimate(void **state)
+{
+	struct symbolize_messages messages = {.progress = true}, silent = {0};
+	char *text;
+
+	(void)state;
+	capture();
+	symbolize_messages_names(&silent, 25, 100, 60000);
+	symbolize_messages_end(&silent);
+	symbolize_messages_names(&messages, 50, 100, 1999);
+	symbolize_messages_names(&messages, 0, 0, 60000);
+	symbolize_messages_end(&messages);
+	text = captured();
+	assert_string_equal(text, "");
+	free(text);
+	capture();
+	symbolize_messages_names(&messages, 0, 400, 2000);
+	symbolize_messages_names(&messages, 100, 400, 4000);
+	symbolize_messages_end(&messages);
+	text = captured();
+	assert_string_equal(text, "\rreading names: 0 % of 400 addresses\033[K"
+				  "\rreading names: 25 % of 400 addresses, about 12 s left\033[K"
+				  "\r\033[K");
+	free(text);
+}
+
 /* Writes a profile of PROBLEMS files, each with a broken debug file in DIR/.build-id. */
 static void write_profile(const char *path)
 {
@@ -147,6 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(only_first_problems_are_shown),
 		TEST(verbose_shows_all_problems),
+		TEST(progress_of_names_has_an_estimate),
 		TEST(symbolize_has_verbose),
 	};
 

@@ -218,6 +218,62 @@ static void dwarf_gives_inlined_functions_and_lines(void **state)
 	assert_int_equal(results[1].start, hidden);
 }
 
+/* Sums of what is done, and the last state. */
+struct names_state {
+	size_t calls, done, total;
+	bool falls;
+};
+
+static void store_names_progress(void *arg, size_t done, size_t total, int64_t elapsed_ms)
+{
+	struct names_state *names = arg;
+
+	names->falls |= done < names->done || done > total || elapsed_ms < 0;
+	names->calls++;
+	names->done = done;
+	names->total = total;
+}
+
+static int ignore_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+			size_t count)
+{
+	(void)arg;
+	(void)job;
+	(void)index;
+	(void)lines;
+	(void)count;
+	return 0;
+}
+
+/* The first report is before anything is done, others follow at most ten times a second. */
+static void progress_is_of_all_addresses(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t address = address_of(path, "_ZN4deep5outerEPVi");
+	const struct worker_job job = {
+		.path = path,
+		.build_id = "",
+		.addresses = (const uint64_t[]){address, address + 1, address + 2},
+		.count = 3,
+		.open = open_path,
+		.arg = (char *)path,
+	};
+	const struct worker_job jobs[] = {job, job};
+	struct names_state names = {0};
+	const struct worker_pool pool = {
+		.processes = 1,
+		.lines = ignore_lines,
+		.options = {.names_progress = store_names_progress, .arg = &names},
+		.arg = &names,
+	};
+
+	(void)state;
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_true(names.calls >= 1);
+	assert_int_equal(names.total, 6);
+	assert_false(names.falls);
+}
+
 static void code_start_relocates_addresses(void **state)
 {
 	const char *path = build("program", "-g");
@@ -2733,6 +2789,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dwarf_gives_inlined_functions_and_lines),
+		cmocka_unit_test(progress_is_of_all_addresses),
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
 		cmocka_unit_test(pclntab_gives_inlined_functions_and_lines),
