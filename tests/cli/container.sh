@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# `stackbeat serve` in a container with the rights of packaging/kubernetes/daemonset.yaml: with all of them, everything
-# works, and without any of them, something does not. container.py is the runtime.
+# container.sh [long]: `stackbeat serve` in a container with the rights of packaging/kubernetes/daemonset.yaml: with all of
+# them, everything works, and (long) without any of them, something does not. container.py is the runtime.
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
@@ -188,8 +188,8 @@ without_a_right_something_is_missing() {
 }
 
 waits=()
-tests=(with_all_rights_everything_works services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is
-	without_a_right_something_is_missing)
+tests=(with_all_rights_everything_works services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is)
+[[ ${1:-} != long ]] || tests=(with_all_rights_everything_works without_a_right_something_is_missing)
 skipped=''
 if ((EUID != 0)); then
 	skipped="not root"
