@@ -969,11 +969,12 @@ uint32_t address_space_perf_map(const struct address_space *space)
 								   space->perf_map, !space->ended);
 }
 
-bool address_space_address_of(const struct address_space *space, uint32_t segment, uint64_t offset,
-			      uint64_t *address)
+const struct mapping *address_space_mapping_of(const struct address_space *space, uint32_t segment,
+					       uint64_t offset)
 {
-	return space->history && mapping_history_address_of(space->history, segment, offset,
-							    ADDRESS_MAPPINGS_MAX, address);
+	return space->history ? mapping_history_mapping_of(space->history, segment, offset,
+							   ADDRESS_MAPPINGS_MAX)
+			      : NULL;
 }
 
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,

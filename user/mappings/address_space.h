@@ -233,12 +233,13 @@ void address_spaces_finish(struct address_spaces *spaces);
 uint32_t address_space_perf_map(const struct address_space *space);
 
 /*
- * Sets *address to an address of an offset in a segment of SEGMENT_OFFSETS: where a mapping has it
- * now. Returns false if none of the first ADDRESS_MAPPINGS_MAX mappings has it.
+ * Returns the mapping that has an offset in a segment of SEGMENT_OFFSETS now, or NULL if none of
+ * the first ADDRESS_MAPPINGS_MAX mappings has it. It takes that many steps, so that a caller with
+ * several offsets should try the last mapping first. It lives until the space advances.
  */
 #define ADDRESS_MAPPINGS_MAX 1024u
-bool address_space_address_of(const struct address_space *space, uint32_t segment, uint64_t offset,
-			      uint64_t *address);
+const struct mapping *address_space_mapping_of(const struct address_space *space, uint32_t segment,
+					       uint64_t offset);
 
 /* As perf_map_watcher_take(). */
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,

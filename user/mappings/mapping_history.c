@@ -1033,20 +1033,19 @@ ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t gen
 	return (ssize_t)count;
 }
 
-bool mapping_history_address_of(const struct mapping_history *history, uint32_t segment,
-				uint64_t offset, size_t max, uint64_t *address)
+const struct mapping *mapping_history_mapping_of(const struct mapping_history *history,
+						 uint32_t segment, uint64_t offset, size_t max)
 {
 	const struct map *map = &history->map;
 
 	for (size_t i = 0; i < map->count && i < max; i++) {
 		const struct mapping *mapping = &map_at(map, i)->mapping;
 
-		*address = offset - mapping->bias;
-		if (mapping->segment == segment && *address >= mapping->start &&
-		    *address < mapping->end)
-			return true;
+		if (mapping->segment == segment &&
+		    mapping_contains(mapping, offset - mapping->bias))
+			return mapping;
 	}
-	return false;
+	return NULL;
 }
 
 bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation)

@@ -136,11 +136,11 @@ ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t gen
 			     struct mapping **mappings);
 
 /*
- * Sets *address to the address of an offset in a segment, by the first of the `max` lowest mappings
- * at the history's generation that has it. Returns whether one has.
+ * Returns the first of the `max` lowest mappings at the history's generation that has an offset in
+ * a segment, or NULL. The mapping lives as long as the history does not change.
  */
-bool mapping_history_address_of(const struct mapping_history *history, uint32_t segment,
-				uint64_t offset, size_t max, uint64_t *address);
+const struct mapping *mapping_history_mapping_of(const struct mapping_history *history,
+						 uint32_t segment, uint64_t offset, size_t max);
 
 /*
  * Returns whether an address that mapping_history_find() does not find at this generation is

@@ -11,6 +11,7 @@
 #include "lib/hash.h"
 #include "mappings/address_space.h"
 #include "mappings/mapped_files.h"
+#include "mappings/mapping_history.h"
 #include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
 #include "record/stack.h"
@@ -162,7 +163,41 @@ static uint32_t segment_of(const struct stack *stack, size_t i)
 					: stack_segments(stack)[i - stack->kernel_frames];
 }
 
-static uint32_t mapping_of(struct window *window, const struct stack *stack, uint32_t segment)
+/* What is asked once for all frames of a stack: it takes long. */
+struct jit_search {
+	bool knows_map;
+	uint32_t perf_map; /* 0: the process has none */
+	uint32_t segment; /* of `mapping`, as the frames have it */
+	const struct mapping *mapping; /* of the last frame that was found; NULL: none */
+};
+
+static uint32_t jit_perf_map(struct jit_search *search, const struct stack *stack)
+{
+	if (!search->knows_map)
+		search->perf_map = address_space_perf_map(stack->space);
+	search->knows_map = true;
+	return search->perf_map;
+}
+
+/* Changes an offset to its address. Generated code is often all in one mapping. */
+static bool jit_address(struct jit_search *search, const struct stack *stack, uint32_t segment,
+			uint64_t *address)
+{
+	const struct mapping *mapping = search->mapping;
+
+	if (!mapping || search->segment != segment || *address - mapping->bias < mapping->start ||
+	    *address - mapping->bias >= mapping->end)
+		mapping = address_space_mapping_of(stack->space, segment, *address);
+	if (!mapping)
+		return false;
+	search->mapping = mapping;
+	search->segment = segment;
+	*address -= mapping->bias;
+	return true;
+}
+
+static uint32_t mapping_of(struct window *window, const struct stack *stack,
+			   struct jit_search *search, uint32_t segment)
 {
 	struct mapping_entry *entry =
 		window->cache ? &window->cache->mappings[segment % MAPPING_ENTRIES] : NULL;
@@ -172,7 +207,7 @@ static uint32_t mapping_of(struct window *window, const struct stack *stack, uin
 	if (segment == SEGMENT_NONE)
 		return 0;
 	if (segment_is_jit(segment))
-		perf_map = address_space_perf_map(stack->space);
+		perf_map = jit_perf_map(search, stack);
 	else if (entry && entry->mapping && entry->segment == segment)
 		return entry->mapping;
 	mapping.place = (struct frame_place){segment, perf_map};
@@ -203,7 +238,7 @@ static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t ad
  * code was generated.
  */
 static void window_find_jit(const struct window *window, const struct stack *stack,
-			    uint32_t *segment, uint64_t *address)
+			    struct jit_search *search, uint32_t *segment, uint64_t *address)
 {
 	const struct mapped_file *file;
 	bool is_offset;
@@ -211,8 +246,8 @@ static void window_find_jit(const struct window *window, const struct stack *sta
 	if (!segment_is_of_kind(*segment, SEGMENT_OFFSETS) || !window->files)
 		return;
 	file = segment_file(window->files, *segment, &is_offset);
-	if (!mapped_file_may_be_elf(file) && address_space_perf_map(stack->space) &&
-	    address_space_address_of(stack->space, *segment, *address, address))
+	if (!mapped_file_may_be_elf(file) && jit_perf_map(search, stack) &&
+	    jit_address(search, stack, *segment, address))
 		*segment += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
 }
 
@@ -221,16 +256,17 @@ static void window_add_locations(struct window *window, const struct stack *stac
 				 uint32_t *locations)
 {
 	uint32_t segment = SEGMENT_NONE, mapping = 0;
+	struct jit_search search = {.mapping = NULL};
 
 	for (size_t i = 0; i < end; i++) {
 		uint32_t own = segment_of(stack, i);
 		uint64_t address = stack->frames[i];
 
-		window_find_jit(window, stack, &own, &address);
+		window_find_jit(window, stack, &search, &own, &address);
 		/* Callers are often in the same file. */
 		if (own != segment) {
 			segment = own;
-			mapping = mapping_of(window, stack, segment);
+			mapping = mapping_of(window, stack, &search, segment);
 		}
 		locations[i] = location_of(window, mapping, address);
 	}
@@ -240,9 +276,10 @@ static void window_add_locations(struct window *window, const struct stack *stac
 static uint32_t add_creator(struct window *window, const struct stack *stack)
 {
 	const size_t i = (size_t)stack->kernel_frames + stack->user_frames;
+	struct jit_search search = {.mapping = NULL};
+	const uint32_t mapping = mapping_of(window, stack, &search, segment_of(stack, i));
 
-	return profile_location(window->profile, mapping_of(window, stack, segment_of(stack, i)),
-				stack->frames[i], NULL, 0);
+	return profile_location(window->profile, mapping, stack->frames[i], NULL, 0);
 }
 
 /* Returns the segment of the last user frame, or SEGMENT_NONE. */

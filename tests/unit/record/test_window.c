@@ -16,6 +16,7 @@
 #include "record/window.h"
 #include "runtime/perf_map_watcher.h"
 #include "sample.h"
+#include "steps.h"
 
 #define PROCESSES 500u
 #define KERNEL UINT64_C(0xffffffff81000000)
@@ -438,6 +439,49 @@ static void code_in_no_elf_file_has_its_address(void **state)
 	assert_int_equal(window_init(&fixture->window, NULL), 0);
 }
 
+#define CODE_MAPPINGS 1000u
+#define CODE_FRAMES 100u
+
+/* A file of generated code may be mapped often: it is searched once for all frames of a stack. */
+static void mapping_of_generated_code_is_searched_once(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t process = PROCESSES + 1, last = 0x100000 + 0x2000 * (CODE_MAPPINGS - 1);
+	struct stackbeat_sample *sample;
+	struct address_space *space;
+	struct frame_place place;
+	uint64_t id, before;
+
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, fixture->mapped), 0);
+	fake_space(fixture->spaces, process, (uint32_t)getpid(), 1, "jit");
+	id = fake_other_file(fixture->mapped, &fixture->files, "/etc/group");
+	for (uint64_t i = 0; i < CODE_MAPPINGS; i++)
+		fake_mapping(fixture->spaces, process, 1, 0, 0x100000 + 0x2000 * i,
+			     0x101000 + 0x2000 * i, id, 0x1000 * i);
+	space = address_spaces_get(fixture->spaces, process, 0);
+	assert_int_equal(address_space_advance(space, 1), 0);
+	sample = sample_begin(&fixture->any, (uint32_t)getpid(), "jit");
+	sample->address_space = process;
+	sample->generation = 1;
+	for (uint64_t i = 0; i < CODE_FRAMES; i++)
+		sample_user(sample, last + 0x10 * i);
+	assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+	before = steps;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_in_range(steps - before, CODE_MAPPINGS, 2 * CODE_MAPPINGS * CODE_FRAMES);
+	place = (struct frame_place){
+		segment_of_file(mapped_files_get(fixture->mapped, id)->index, SEGMENT_ADDRESSES),
+		address_space_perf_map(space),
+	};
+	assert_int_not_equal(place.perf_map, 0);
+	assert_true(frame_place_equal(place_at(fixture->window.profile, last), place));
+	assert_true(frame_place_equal(place_at(fixture->window.profile, last + 0x62f), place));
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+}
+
 /* The leaf has no caller that was found. */
 static void callers_are_counted_by_how_they_were_found(void **state)
 {
@@ -712,6 +756,7 @@ int main(void)
 		TEST(taken_window_is_empty_afterwards),
 		TEST(stack_without_frames_stays_empty),
 		TEST(files_are_held_until_the_window_is_cleared),
+		TEST(mapping_of_generated_code_is_searched_once),
 		TEST(callers_are_counted_by_how_they_were_found),
 		TEST(code_in_no_elf_file_has_its_address),
 		TEST(perf_maps_are_replaced),
