@@ -602,7 +602,8 @@ static int build_tree(struct builder *builder, const struct calltree_options *op
 	if (builder->scale == 1)
 		builder->tree->unscaled_total = builder->tree->total;
 	sum_up(builder->tree);
-	return link_children(builder->tree);
+	builder->tree->slots = calloc(builder->tree->name_count, sizeof(*builder->tree->slots));
+	return builder->tree->slots ? link_children(builder->tree) : -ENOMEM;
 }
 
 int calltree_new(const struct profile *profile, const struct calltree_options *options,
@@ -674,6 +675,7 @@ void calltree_free(struct calltree *tree)
 	for (i = 0; i < tree->name_count; i++)
 		free(tree->names[i]);
 	free(tree->names);
+	free(tree->slots);
 	free(tree->nodes);
 	free(tree);
 }
@@ -721,60 +723,105 @@ static int call_tree_compare_functions(const void *left, const void *right, void
 	return strcmp(tree->names[a->name], tree->names[b->name]);
 }
 
-/*
- * Sums up the descendants of `top`. `active` counts, for each name, its occurrences in the current
- * stack of the traversal.
- */
-static void sum_functions(const struct calltree *tree, uint32_t top,
-			  struct calltree_function *functions, uint32_t *active)
+/* The functions below a node, in the order in which they were found. */
+struct function_sums {
+	struct calltree_function *functions;
+	uint32_t *active; /* occurrences of each in the current stack of the traversal */
+	size_t count, capacity, active_capacity;
+};
+
+/* Returns the index of a name among the functions, which may be new, or SIZE_MAX: no memory. */
+static size_t function_of_name(struct function_sums *sums, const struct calltree *tree,
+			       uint32_t name)
+{
+	uint32_t *slot = &tree->slots[name];
+
+	if (*slot)
+		return *slot - 1;
+	if (array_reserve(&sums->functions, &sums->capacity, sums->count, 1,
+			  sizeof(*sums->functions)) ||
+	    array_reserve(&sums->active, &sums->active_capacity, sums->count, 1,
+			  sizeof(*sums->active)))
+		return SIZE_MAX;
+	sums->functions[sums->count] = (struct calltree_function){.name = name};
+	sums->active[sums->count++] = 0;
+	*slot = (uint32_t)sums->count;
+	return *slot - 1;
+}
+
+static int sum_functions(const struct calltree *tree, uint32_t top, struct function_sums *sums)
 {
 	const uint32_t end = calltree_next(tree, top, true);
-	const struct calltree_node *node;
-	struct calltree_function *function;
 	uint32_t at = top, next, left;
 
 	while ((next = calltree_next(tree, at, false)) != end) {
-		for (left = at; left != tree->nodes[next].parent; left = tree->nodes[left].parent)
-			active[tree->nodes[left].name]--;
+		const struct calltree_node *node = &tree->nodes[next];
+		const size_t i = function_of_name(sums, tree, node->name);
+		struct calltree_function *function;
+
+		if (i == SIZE_MAX)
+			return -ENOMEM;
+		for (left = at; left != node->parent; left = tree->nodes[left].parent)
+			sums->active[tree->slots[tree->nodes[left].name] - 1]--;
 		at = next;
-		node = &tree->nodes[at];
-		function = &functions[node->name];
-		if (!active[node->name]++) {
+		function = &sums->functions[i];
+		if (!sums->active[i]++) {
 			function->cum = add_saturated(function->cum, node->total);
 			function->base_cum = add_saturated(function->base_cum, node->base_total);
 		}
 		function->flat = add_saturated(function->flat, node->self);
 		function->base_flat = add_saturated(function->base_flat, node->base_self);
 	}
+	return 0;
+}
+
+/* Sums up the descendants of `top`. Returns the functions, which the caller frees; NULL: no memory.
+ */
+static struct calltree_function *functions_below(const struct calltree *tree, uint32_t top,
+						 size_t *count)
+{
+	struct function_sums sums = {.count = 0};
+	int err = array_reserve(&sums.functions, &sums.capacity, 0, 1, sizeof(*sums.functions));
+
+	if (!err)
+		err = sum_functions(tree, top, &sums);
+	for (size_t i = 0; i < sums.count; i++)
+		tree->slots[sums.functions[i].name] = 0;
+	free(sums.active);
+	*count = sums.count;
+	if (!err)
+		return sums.functions;
+	free(sums.functions);
+	return NULL;
 }
 
 struct calltree_function *calltree_sums(const struct calltree *tree, uint32_t top)
 {
-	struct calltree_function *functions = calloc(tree->name_count, sizeof(*functions));
-	uint32_t *active = calloc(tree->name_count, sizeof(*active));
-	size_t i;
+	struct calltree_function *sums = calloc(tree->name_count, sizeof(*sums)), *functions;
+	size_t count;
 
-	if (!functions || !active) {
-		free(functions);
-		free(active);
+	functions = sums ? functions_below(tree, top, &count) : NULL;
+	if (!functions) {
+		free(sums);
 		return NULL;
 	}
-	for (i = 0; i < tree->name_count; i++)
-		functions[i].name = i;
-	sum_functions(tree, top, functions, active);
-	free(active);
-	return functions;
+	for (size_t i = 0; i < tree->name_count; i++)
+		sums[i].name = (uint32_t)i;
+	for (size_t i = 0; i < count; i++)
+		sums[functions[i].name] = functions[i];
+	free(functions);
+	return sums;
 }
 
 struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
 					     size_t *count)
 {
-	struct calltree_function *functions = calltree_sums(tree, top);
-	size_t i, kept = 0;
+	size_t found, kept = 0;
+	struct calltree_function *functions = functions_below(tree, top, &found);
 
 	if (!functions)
 		return NULL;
-	for (i = 0; i < tree->name_count; i++)
+	for (size_t i = 0; i < found; i++)
 		if (functions[i].flat != functions[i].base_flat ||
 		    functions[i].cum != functions[i].base_cum)
 			functions[kept++] = functions[i];

@@ -48,6 +48,7 @@ struct calltree {
 	int64_t total; /* sum of the absolute values of the samples */
 	int64_t base_total; /* the same of the base; 0 without one */
 	int64_t unscaled_total; /* `total` before it was scaled to `base_total` */
+	uint32_t *slots; /* by name, all 0: for calltree_functions() and calltree_sums() */
 };
 
 struct calltree_options {
@@ -137,7 +138,7 @@ struct calltree_function *calltree_sums(const struct calltree *tree, uint32_t to
  * The functions below the node `top`, which is the root or a group whose children are no groups,
  * except those with flat and cum 0, sorted by flat, then cum (largest first), then name; with a
  * base, those that differ from it, sorted by the differences. The caller frees the array. Returns
- * NULL when out of memory.
+ * NULL when out of memory. The effort follows the nodes below `top`, not all names.
  */
 struct calltree_function *calltree_functions(const struct calltree *tree, uint32_t top,
 					     size_t *count);

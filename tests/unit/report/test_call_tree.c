@@ -8,6 +8,7 @@
 
 #include "report/call_tree.h"
 #include "sample_profile.h"
+#include "steps.h"
 
 #define MANY 300000u
 
@@ -32,6 +33,34 @@ static void add_leaf(struct profile *profile, const char *name, int64_t value)
 static const char *name_of(const struct calltree *tree, uint32_t node)
 {
 	return tree->names[tree->nodes[node].name];
+}
+
+#define FEW 2000u
+
+/* A group costs what is below it, not all names of the profile. */
+static void functions_of_many_groups_are_found(void **state)
+{
+	struct profile *profile = empty_profile();
+	struct calltree *tree;
+	uint64_t before;
+	char name[16];
+	size_t count;
+
+	(void)state;
+	for (uint32_t i = 0; i < FEW; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		add_leaf(profile, name, 1 + i);
+	}
+	tree = make_tree(profile);
+	before = steps;
+	for (uint32_t group = tree->nodes[0].first_child; group != CALLTREE_NONE;
+	     group = tree->nodes[group].next_sibling) {
+		free(calltree_functions(tree, group, &count));
+		assert_int_equal(count, 0);
+	}
+	assert_in_range(steps - before, FEW, 100 * FEW);
+	calltree_free(tree);
+	profile_free(profile);
 }
 
 /* Some of these functions have the same hash. */
@@ -276,6 +305,7 @@ static void sums_saturate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions_of_many_groups_are_found),
 		cmocka_unit_test(many_functions_are_distinct),
 		cmocka_unit_test(many_callers_are_distinct),
 		cmocka_unit_test(siblings_are_sorted),
