@@ -93,7 +93,8 @@ static void start_process(struct reader *reader, uint32_t process)
 	reader->process = process;
 	fake_space(reader->spaces, process, process, 1, "stacks");
 	for (unsigned int i = 0; i < FILES; i++)
-		fake_mapping(reader->spaces, process, 1, i ? 0 : STACKBEAT_MAPPING_MAIN_BINARY,
+		fake_mapping(reader->spaces, process, 1,
+			     STACKBEAT_MAPPING_VADDR | (i ? 0 : STACKBEAT_MAPPING_MAIN_BINARY),
 			     code_of(i), code_of(i) + CODE_SIZE, reader->file_ids[i], 0);
 	if (address_space_advance(address_spaces_get(reader->spaces, process, 0), 1))
 		abort();

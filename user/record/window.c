@@ -55,7 +55,16 @@ struct label_entry {
 	uint32_t label_set;
 };
 
+/* A frame of the last stack. */
+struct added_frame {
+	uint64_t address;
+	uint32_t segment; /* SEGMENT_NONE: no other stack may share the location */
+	uint32_t location;
+};
+
 struct window_cache {
+	struct added_frame last[FRAMES_MAX]; /* the frames of the last stack, from the root on */
+	size_t last_depth;
 	struct location_entry locations[LOCATION_ENTRIES];
 	struct mapping_entry mappings[MAPPING_ENTRIES];
 	struct label_entry labels[LABEL_ENTRIES];
@@ -233,42 +242,71 @@ static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t ad
 	return entry->location;
 }
 
-/*
- * Moves a frame in a file that is no ELF file to its address, if the process has a perf map: the
- * code was generated.
- */
-static void window_find_jit(const struct window *window, const struct stack *stack,
-			    struct jit_search *search, uint32_t *segment, uint64_t *address)
+static bool segment_may_be_jit(uint32_t segment)
 {
-	const struct mapped_file *file;
-	bool is_offset;
-
-	if (!segment_is_of_kind(*segment, SEGMENT_OFFSETS) || !window->files)
-		return;
-	file = segment_file(window->files, *segment, &is_offset);
-	if (!mapped_file_may_be_elf(file) && jit_perf_map(search, stack) &&
-	    jit_address(search, stack, *segment, address))
-		*segment += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
+	return segment_is_jit(segment) || segment_is_of_kind(segment, SEGMENT_OFFSETS);
 }
 
-/* Adds the frames before `end`. */
-static void window_add_locations(struct window *window, const struct stack *stack, size_t end,
-				 uint32_t *locations)
+/* Whether code in a segment was generated: in a file that is no ELF file, with a perf map. */
+static bool window_has_jit(const struct window *window, const struct stack *stack,
+			   struct jit_search *search, uint32_t segment)
 {
-	uint32_t segment = SEGMENT_NONE, mapping = 0;
+	bool is_offset;
+
+	return segment_is_of_kind(segment, SEGMENT_OFFSETS) && window->files &&
+	       !mapped_file_may_be_elf(segment_file(window->files, segment, &is_offset)) &&
+	       jit_perf_map(search, stack);
+}
+
+/*
+ * Sets the locations of the outermost frames that the last stack had, too: callers are hashed once
+ * for all stacks below them. Returns the number of frames that are left.
+ */
+static size_t window_share_callers(const struct window_cache *cache, const struct stack *stack,
+				   size_t depth, uint32_t *locations)
+{
+	const size_t most = MIN(depth, cache->last_depth);
+	const struct added_frame *last = cache->last;
+	size_t left = depth;
+
+	for (const struct added_frame *end = last + most; last < end; last++, left--) {
+		if (last->address != stack->frames[left - 1] ||
+		    last->segment != segment_of(stack, left - 1) || last->segment == SEGMENT_NONE)
+			break;
+		locations[left - 1] = last->location;
+	}
+	return left;
+}
+
+/* Adds the frames before `end`, of a stack of `depth` frames. */
+static void window_add_locations(struct window *window, const struct stack *stack, size_t depth,
+				 size_t end, uint32_t *locations)
+{
+	struct added_frame *added = window->cache ? window->cache->last + depth : NULL;
+	uint32_t segment = SEGMENT_NONE, moved = SEGMENT_NONE, mapping = 0;
 	struct jit_search search = {.mapping = NULL};
+	bool has_jit = false;
 
 	for (size_t i = 0; i < end; i++) {
-		uint32_t own = segment_of(stack, i);
+		const uint32_t own = segment_of(stack, i);
+		uint32_t to = own;
 		uint64_t address = stack->frames[i];
 
-		window_find_jit(window, stack, &search, &own, &address);
 		/* Callers are often in the same file. */
-		if (own != segment) {
-			segment = own;
-			mapping = mapping_of(window, stack, &search, segment);
-		}
+		if (own != segment)
+			has_jit = window_has_jit(window, stack, &search, own);
+		if (has_jit && jit_address(&search, stack, own, &address))
+			to += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
+		if (to != moved)
+			mapping = mapping_of(window, stack, &search, to);
+		segment = own;
+		moved = to;
 		locations[i] = location_of(window, mapping, address);
+		/* What may be in a perf map belongs to one process. */
+		if (added)
+			*--added = (struct added_frame){
+				stack->frames[i], segment_may_be_jit(own) ? SEGMENT_NONE : own,
+				locations[i]};
 	}
 }
 
@@ -419,12 +457,17 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	};
 	struct profile *profile = window->profile;
 	uint32_t locations[FRAMES_MAX], sample;
+	size_t left = depth;
 	int err;
 
 	/* Without memory for the cache, all is looked up. */
 	if (!window->cache)
 		window->cache = calloc(1, sizeof(*window->cache));
-	window_add_locations(window, stack, depth, locations);
+	if (window->cache)
+		left = window_share_callers(window->cache, stack, depth, locations);
+	window_add_locations(window, stack, depth, left, locations);
+	if (window->cache)
+		window->cache->last_depth = profile->error ? 0 : depth;
 	/* First, so that a sample never lacks a part of its moments. */
 	if (stack->moment_count)
 		profile_reserve_moments(profile, stack->moment_count);

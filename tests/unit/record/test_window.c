@@ -691,6 +691,90 @@ static void adjacent_stacks_are_not_confused(void **state)
 	}
 }
 
+/* Returns how many samples have a stack of these return addresses, all of them in a file. */
+static int count_stacks_in_file(const struct profile *profile, const uint64_t *addresses,
+				size_t depth, const struct mapped_file *file)
+{
+	const struct frame_place place = {segment_of_file(file->index, SEGMENT_VADDRS), 0};
+	int found = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const uint32_t stack = profile->samples.items[i].stack;
+		const uint32_t *locations = profile_stack_locations(profile, stack);
+		size_t equal = 0;
+
+		if (profile->stacks.items[stack].count != depth)
+			continue;
+		for (size_t j = 0; j < depth; j++) {
+			const struct profile_location *location =
+				&profile->locations.items[locations[j]];
+
+			equal += location->address == addresses[j] - (j > 0) &&
+				 frame_place_equal(profile->mappings.items[location->mapping].place,
+						   place);
+		}
+		found += equal == depth;
+	}
+	return found;
+}
+
+/* Stacks that differ in their leaf, their depth, a caller in the middle, or only in the file. */
+static void stacks_with_shared_callers_keep_their_frames(void **state)
+{
+	static const char *const paths[] = {"/bin/true", "/bin/sh"};
+	static const struct {
+		size_t depth;
+		uint64_t addresses[5];
+	} cases[] = {
+		{4, {0x100100, 0x100200, 0x100300, 0x100400}},
+		{4, {0x100110, 0x100200, 0x100300, 0x100400}},
+		{5, {0x100110, 0x100100, 0x100200, 0x100300, 0x100400}},
+		{2, {0x100300, 0x100400}},
+		{4, {0x100100, 0x100210, 0x100300, 0x100400}},
+		{1, {0x100400}},
+		{4, {0x100100, 0x100200, 0x100300, 0x100410}},
+	};
+	enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+	struct fixture *fixture = *state;
+	struct mapped_file *file[2];
+
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, fixture->mapped), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		const uint64_t id = fake_file(fixture->mapped, &fixture->files, paths[i]);
+		const uint32_t process = 10001 + i;
+
+		file[i] = mapped_files_get(fixture->mapped, id);
+		fake_space(fixture->spaces, process, process, 1, "shared");
+		fake_mapping(fixture->spaces, process, 1, STACKBEAT_MAPPING_VADDR, 0x100000,
+			     0x101000, id, 0x100000);
+		assert_int_equal(
+			address_space_advance(address_spaces_get(fixture->spaces, process, 0), 1),
+			0);
+	}
+	/* Folded one by one: in this order, and of both processes in turns. */
+	for (size_t i = 0; i < 2 * CASES; i++) {
+		struct stackbeat_sample *sample =
+			sample_begin(&fixture->any, 10001 + i % 2, "shared");
+
+		sample->address_space = 10001 + i % 2;
+		sample->generation = 1;
+		for (size_t j = 0; j < cases[i / 2].depth; j++)
+			sample_user(sample, cases[i / 2].addresses[j]);
+		assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
+		if (i % 3)
+			assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	}
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	for (size_t i = 0; i < 2 * CASES; i++)
+		assert_int_equal(count_stacks_in_file(fixture->window.profile,
+						      cases[i / 2].addresses, cases[i / 2].depth,
+						      file[i % 2]),
+				 1);
+	window_clear(&fixture->window);
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+}
+
 /* Numbers of the profile from before a reduction have another meaning afterwards. */
 static void stacks_are_found_again_after_a_reduction(void **state)
 {
@@ -763,6 +847,7 @@ int main(void)
 		TEST(reduced_samples_keep_what_the_level_allows),
 		TEST(creators_keep_their_location),
 		TEST(adjacent_stacks_are_not_confused),
+		TEST(stacks_with_shared_callers_keep_their_frames),
 		TEST(stacks_are_found_again_after_a_reduction),
 	};
 
