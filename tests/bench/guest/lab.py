@@ -74,6 +74,11 @@ def idle_ns():
     return int(re.search(r"idle_sleeptime\s*:\s*(\d+)", text)[1])
 
 
+def busy_ns():
+    """Time of CPU 0 outside idle, from an unknown beginning, in ns."""
+    return time.monotonic_ns() - idle_ns()
+
+
 def cpu_ns(pid):
     """CPU time of all threads of a process, in ns."""
     return sum(int((task / "schedstat").read_text().split()[0])
@@ -305,7 +310,7 @@ class Window:
 
     def now(self):
         return {"count": self.profiler.count(), "parts": self.profiler.parts(),
-                "busy": time.monotonic_ns() - idle_ns()}
+                "busy": busy_ns()}
 
     def end(self):
         end = self.now()
