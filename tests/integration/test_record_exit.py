@@ -267,6 +267,21 @@ def status_of(pid):
 
 
 @test
+def viewer_of_top_gives_up_rights():
+    """The process that shows names of any file keeps CAP_DAC_OVERRIDE and CAP_FOWNER."""
+    output = temporary_directory() / "output"
+    with open(output, "w", encoding="utf-8") as file:
+        top = start("stackbeat", "top", "--batch", "--delay", "0.1", stdout=file)
+    wait_until(lambda: output.stat().st_size, "an update")
+    viewer = status_of(top.pid)
+    check_equal(int(viewer["CapEff"], 16), 1 << 1 | 1 << 3, "capabilities")
+    check_equal(int(viewer["CapBnd"], 16), 0, "the bounding set")
+    check_equal(viewer["NoNewPrivs"], "1", "no_new_privs")
+    top.send_signal(signal.SIGTERM)
+    check_equal(top.wait(), 0, "the status")
+
+
+@test
 def reader_and_its_server_give_up_rights():
     recording = Recording("-a", command=("sleep", "1000"))
     recording.session()

@@ -24,6 +24,7 @@
 #include "pprof/labels.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
+#include "record/reader_rights.h"
 #include "symbolize/symbolize_options.h"
 #include "top/top_lines.h"
 #include "top/top_sampler.h"
@@ -444,6 +445,8 @@ static int cmd_top_run(struct top *top, struct error *error)
 		top->symbolize.timeout_s =
 			MAX((unsigned int)(top->interval_s + 0.5), SYMBOLIZE_TIMEOUT_DEFAULT_S);
 	err = top_sampler_start(&top->sampler, &started, error);
+	if (!err)
+		err = viewer_rights_reduce(error);
 	if (!err)
 		err = open_signals(top, error);
 	if (err)

@@ -23,12 +23,22 @@
 #define KERNEL_ADDRESSES CAPABILITY(CAP_SYSLOG)
 #define OUTPUT (CAPABILITY(CAP_DAC_OVERRIDE) | CAPABILITY(CAP_FOWNER))
 
-int reader_rights_reduce(struct error *error)
+static int keep_rights(uint64_t kept, struct error *error)
 {
-	int err = capabilities_keep(SESSION | OTHER_PROCESSES | KERNEL_ADDRESSES | OUTPUT);
+	int err = capabilities_keep(kept);
 
 	if (err)
 		return error_errno(error, -err, "can't give up capabilities");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return 0;
+}
+
+int reader_rights_reduce(struct error *error)
+{
+	return keep_rights(SESSION | OTHER_PROCESSES | KERNEL_ADDRESSES | OUTPUT, error);
+}
+
+int viewer_rights_reduce(struct error *error)
+{
+	return keep_rights(OUTPUT, error);
 }

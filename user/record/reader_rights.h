@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The rights of the process that records. */
+/* The rights of processes that record, and that show what others record. */
 #ifndef STACKBEAT_RECORD_READER_RIGHTS_H
 #define STACKBEAT_RECORD_READER_RIGHTS_H
 
@@ -11,5 +11,11 @@ struct error;
  * threads are started. Returns 0 or a negative errno value.
  */
 int reader_rights_reduce(struct error *error);
+
+/*
+ * The same for a process that only shows, and may write files: after what records was started. The
+ * names that it shows may come from hostile files.
+ */
+int viewer_rights_reduce(struct error *error);
 
 #endif
