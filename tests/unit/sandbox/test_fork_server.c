@@ -283,14 +283,32 @@ static void test_cpu_time_is_counted_by_kind(void **state)
 	as_each_user(check_cpu_is_counted);
 }
 
+/*
+ * Returns the last number of a file of a process: of the children of a server, its worker, as the
+ * process that its set-up has left behind may still run. -2000: none.
+ */
+static int read_number(const char *format, pid_t pid)
+{
+	char path[64];
+	int number = -2000;
+	FILE *file;
+
+	snprintf(path, sizeof(path), format, (int)pid, (int)pid);
+	file = fopen(path, "re");
+	while (file && fscanf(file, "%d", &number) == 1)
+		;
+	if (file)
+		fclose(file);
+	return number;
+}
+
 /* Returns the nice value of a worker, the only one of its server. */
 static int priority_of(enum worker_kind kind)
 {
 	struct sandbox_server server;
 	int ends[2], lifeline, priority;
-	char path[64], byte;
-	pid_t pid = 0;
-	FILE *file;
+	pid_t pid;
+	char byte;
 
 	start(&server);
 	CHECK(!pipe2(ends, O_CLOEXEC));
@@ -298,10 +316,8 @@ static int priority_of(enum worker_kind kind)
 	close(ends[1]);
 	/* It has closed its end: its priority is set. */
 	CHECK(read(ends[0], &byte, 1) == 0);
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", server.pid, server.pid);
-	file = fopen(path, "re");
-	CHECK(file && fscanf(file, "%d", &pid) == 1);
-	fclose(file);
+	pid = read_number("/proc/%d/task/%d/children", server.pid);
+	CHECK(pid > 0);
 	errno = 0;
 	priority = getpriority(PRIO_PROCESS, (id_t)pid);
 	CHECK(!errno);
@@ -883,20 +899,6 @@ static void test_server_waits_for_requests(void **state)
 	close(server.socket);
 	assert_int_equal(waitpid(server.pid, &status, 0), server.pid);
 	assert_int_equal(status, 0);
-}
-
-static int read_number(const char *format, pid_t pid)
-{
-	char path[64];
-	int number = -2000;
-	FILE *file;
-
-	snprintf(path, sizeof(path), format, (int)pid, (int)pid);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%d", &number), 1);
-	fclose(file);
-	return number;
 }
 
 /* When memory runs out, the kernel ends a worker, not the server. */
