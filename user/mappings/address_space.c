@@ -60,6 +60,13 @@ struct unsent_texts {
 	uint32_t tried_at; /* generation of the last attempt */
 };
 
+/* Anonymous memory of an address space, at a generation, that no file reaches. */
+struct plain_memory {
+	uint64_t address_space;
+	uint64_t start, end;
+	uint32_t generation;
+};
+
 struct address_space {
 	uint64_t id;
 	struct address_spaces *table;
@@ -115,6 +122,7 @@ struct address_spaces {
 	moved_text_fn *moved_text;
 	void *moved_text_arg;
 	unsigned int comparisons_hung; /* up to COMPARISONS_HUNG_MAX */
+	struct plain_memory plain; /* which was found last */
 	struct process process; /* read last: a process that calls exec has several spaces */
 	bool same_pid_ns;
 	uint64_t noted_at; /* ns: when the latest generations were noted */
@@ -504,10 +512,12 @@ static void add_unsent_text(struct address_space *space, const struct mapping *t
 
 /*
  * Sets *part to the part of an anonymous mapping, around an address, that has the text of the file
- * of another mapping, at the addresses that it would have there. Returns whether there is one.
+ * of another mapping, at the addresses that it would have there. Returns whether there is one. Sets
+ * *reaches if another address of the anonymous mapping may be in such a part.
  */
 static bool find_text_of(struct address_space *space, const struct mapping *mapping,
-			 uint64_t address, const struct mapping *other, struct mapping *part)
+			 uint64_t address, const struct mapping *other, struct mapping *part,
+			 bool *reaches)
 {
 	const struct mapped_files *files = space->table->files;
 	bool is_offset;
@@ -517,8 +527,13 @@ static bool find_text_of(struct address_space *space, const struct mapping *mapp
 	int equal;
 
 	text.offset = address + other->bias - (file && !is_offset ? file->vaddr_bias : 0);
-	if (text.offset >= size)
+	if (text.offset >= size) {
+		/* The file could begin in the memory behind the address, or end in it before. */
+		*reaches |= file && (!size || -text.offset < mapping->end - address ||
+				     text.offset - size < address - mapping->start);
 		return false;
+	}
+	*reaches = true;
 	text.start = MAX(mapping->start, address - MIN(address, text.offset));
 	text.end = MIN(mapping->end, address + (size - text.offset));
 	equal = moved_text_compare(files, file, &text);
@@ -535,19 +550,29 @@ static bool find_text_of(struct address_space *space, const struct mapping *mapp
  * Finds out whether an address in an anonymous mapping is in text that was moved, of a file that is
  * mapped beside it. If so, the history has it in a mapping of the file from now on.
  */
-static bool join_text(struct address_space *space, const struct mapping *mapping, uint64_t address)
+static bool join_text(struct address_space *space, uint32_t generation,
+		      const struct mapping *mapping, uint64_t address)
 {
+	struct plain_memory *plain = &space->table->plain;
 	const struct mapping whole = *mapping;
 	struct mapping neighbour, text;
+	bool reaches = false;
+
+	/* Generated code: there is a lookup for each of its frames. */
+	if (plain->address_space == space->id && plain->generation == generation &&
+	    address >= plain->start && address < plain->end)
+		return false;
 
 	for (unsigned int after = 0; after < 2 && space->comparisons < COMPARISONS_MAX; after++) {
 		if (!mapping_history_neighbour(space->history, address, after, &neighbour) ||
-		    !find_text_of(space, &whole, address, &neighbour, &text) ||
+		    !find_text_of(space, &whole, address, &neighbour, &text, &reaches) ||
 		    mapping_history_correct(space->history, &text))
 			continue;
 		add_unsent_text(space, &text, &neighbour);
 		return true;
 	}
+	if (!reaches)
+		*plain = (struct plain_memory){space->id, whole.start, whole.end, generation};
 	return false;
 }
 
@@ -568,7 +593,7 @@ static const struct mapping *find_joined(struct address_space *space, uint32_t g
 		return NULL;
 	found = mapping_history_find(space->history, generation, address);
 	if (found && found->segment == SEGMENT_ANON && may_have_moved_text(space) &&
-	    join_text(space, found, address)) {
+	    join_text(space, generation, found, address)) {
 		if (space->unsent_count)
 			send_texts(space, generation);
 		found = mapping_history_find(space->history, generation, address);
@@ -662,7 +687,8 @@ static bool join_texts(struct address_space *space, uint32_t generation,
 
 	for (size_t i = 0; i < view->count && may_have_moved_text(space); i++) {
 		if (view->mappings[i].segment == SEGMENT_ANON)
-			joined |= join_text(space, &view->mappings[i], view->mappings[i].start);
+			joined |= join_text(space, generation, &view->mappings[i],
+					    view->mappings[i].start);
 	}
 	if (joined && space->unsent_count)
 		send_texts(space, generation);

@@ -390,6 +390,29 @@ static void a_process_can_not_make_the_reader_compare_for_ever(void **state)
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
+/* A lookup of each frame of generated code, which no file reaches. */
+static void generated_code_is_compared_with_no_file_again(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	uint64_t first, others;
+
+	(void)state;
+	fake_mapping(spaces, 1, 3, STACKBEAT_MAPPING_EVENT, 0x10000, 0x20000, 0, 0);
+	advance(1, 3);
+	first = steps;
+	assert_int_equal(segment(1, 3, 0x10000), SEGMENT_ANON);
+	first = steps - first;
+	others = steps;
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(segment(1, 3, 0x10000 + i), SEGMENT_ANON);
+	others = steps - others;
+	/* Half of the first one. */
+	assert_true(others < 100 * first * 2 / 3);
+	/* The text of the file is still found. */
+	expect_text(3, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
 static void memory_of_a_process_that_has_ended_is_anonymous(void **state)
 {
 	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
@@ -1119,6 +1142,7 @@ int main(void)
 		TEST(generated_code_in_the_place_of_text_is_anonymous),
 		TEST(filler_is_no_text),
 		TEST(a_process_can_not_make_the_reader_compare_for_ever),
+		TEST(generated_code_is_compared_with_no_file_again),
 		TEST(memory_of_a_process_that_has_ended_is_anonymous),
 		TEST(address_space_is_ready_once_all_records_are_applied),
 		TEST(ended_process_is_forgotten),
