@@ -138,6 +138,7 @@ programs_read_json() {
 }
 
 perf_annotates_the_same_instructions() {
+	perf record -q -e cpu-clock -F 499 -o perf.data ./spin >stdout 2>&1 || { skip "no perf here" && return; }
 	"$stackbeat" annotate -i profile --no-source innermost |
 		sed -nE 's/^ +[0-9.]+ : +([0-9a-f]+):.*/\1/p' >ours
 	perf annotate --stdio -i perf.data -s innermost 2>messages </dev/null |
@@ -168,6 +169,7 @@ missing_source_has_a_reason() {
 
 # Debug information names the source: it must not make root print other users' files.
 source_that_is_private_is_not_shown() {
+	((EUID == 0)) || { skip "not root" && return; }
 	chmod 600 spin.c
 	annotate innermost || fail "annotate: $(<messages)"
 	chmod 644 spin.c
@@ -224,24 +226,13 @@ tests=(each_instruction_has_its_share inlined_code_is_at_its_place addresses_and
 	callers_have_cum functions_of_one_name_have_their_files missing_source_has_a_reason
 	source_that_is_private_is_not_shown a_separate_debug_file_has_the_lines another_build_is_refused
 	unknown_functions_have_suggestions programs_read_json a_profile_without_symbols_is_symbolized perf_annotates_the_same_instructions)
-skipped='' without_perf=''
+skipped=''
 if ! gcc -O2 -g -shared -fPIC -o liblibrary.so library.c ||
 	! gcc -O2 -g -o spin spin.c -L. -llibrary -Wl,-rpath,"$scratch"; then
 	skipped="no C compiler here"
-elif ! timeout "$hang" "$stackbeat" record --source=perf -F 499 -o profile ./spin 2>messages >stdout </dev/null; then
-	skipped=$(grep -o 'perf events: [^:(]*' messages | head -n 1)
-elif ! perf record -q -e cpu-clock -F 499 -o perf.data ./spin >stdout 2>&1; then
-	without_perf="no perf here"
+elif ! perf_events_are_refused -F 999; then
+	timeout "$hang" "$stackbeat" record --source=perf -F 499 -o profile ./spin >messages 2>&1 </dev/null ||
+		{ echo "not ok record: $(tail -n 1 messages)" && exit 1; }
 fi
-for name in "${tests[@]}"; do
-	if [[ $skipped ]]; then
-		echo "ok ${name//_/ } # SKIP $skipped"
-	elif [[ $name == perf_* && $without_perf ]]; then
-		echo "ok ${name//_/ } # SKIP $without_perf"
-	elif [[ $name == source_that_is_private* && $EUID != 0 ]]; then
-		echo "ok ${name//_/ } # SKIP not root"
-	else
-		run_test "$name"
-	fi
-done
+run_or_skip "$skipped" "${tests[@]}"
 exit "$any_failed"

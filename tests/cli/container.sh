@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# container.sh [long]: `stackbeat serve` in a container with the rights of packaging/kubernetes/daemonset.yaml: with all of
-# them, everything works, and (long) without any of them, something does not. container.py is the runtime.
+# container.sh [TIER]: `stackbeat serve` in a container with the rights of packaging/kubernetes/daemonset.yaml: with all of
+# them, everything works, and (tier `long`) without any of them, something does not. container.py is the runtime.
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../env/serve.bash"
 
 manifest=$top/packaging/kubernetes/daemonset.yaml
 scratch=$(mktemp -d)
@@ -14,7 +15,11 @@ group=''
 clean_up() {
 	kill "${servers[@]}" "${programs[@]}" 2>/dev/null || true
 	wait
-	until [[ ! $group ]] || rmdir "$group/pod" "$group/stackbeat-test.service" "$group"; do sleep 0.1; done
+	local directory
+	# A process that was killed may not have left it yet.
+	for directory in ${group:+"$group/pod" "$group/stackbeat-test.service" "$group"}; do
+		until rmdir "$directory" 2>/dev/null || [[ ! -d $directory ]]; do sleep 0.1; done
+	done
 	rm -rf "$scratch"
 }
 trap clean_up EXIT
@@ -85,15 +90,7 @@ start_server() {
 
 # get WITHOUT PATH: prints the answer, or fails.
 get() {
-	timeout "$hang" python3 -c '
-import http.client, socket, sys
-connection = http.client.HTTPConnection("localhost")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.connect(sys.argv[1])
-connection.request("GET", sys.argv[2])
-answer = connection.getresponse()
-sys.stdout.buffer.write(answer.read())
-sys.exit(answer.status != 200)' "$scratch/volume.$1/socket" "$2" 2>>"$scratch/get"
+	serve_get "$scratch/volume.$1/socket" "$2" 2>>"$scratch/get"
 }
 
 is_running() {
@@ -102,12 +99,7 @@ is_running() {
 
 # await WITHOUT COMMAND...: until it succeeds. Fails if the server ends, or if that has hung.
 await() {
-	local server=$1 end=$((SECONDS + hang))
-	shift
-	until "$@"; do
-		is_running "$server" && ((SECONDS < end)) || return
-		sleep 0.1
-	done
+	serve_await "${servers[$1]}" "${@:2}"
 }
 
 # lacks WITHOUT: prints what does not work; nothing if all does.
@@ -137,7 +129,7 @@ with_all_rights_everything_works() {
 
 # In a name space of control groups, the others are above it.
 services_are_named_by_their_control_groups() {
-	[[ $group ]] || return 0
+	[[ $group ]] || { skip "no control groups of version 2 here" && return; }
 	await nothing has_service || fail "services: $(get nothing /api/services)"
 	await nothing has_group || fail "groups: $(grep -a '^cgroup' "$scratch/groups")"
 }
@@ -188,17 +180,15 @@ without_a_right_something_is_missing() {
 }
 
 waits=()
-tests=(with_all_rights_everything_works services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is)
-[[ ${1:-} != long ]] || tests=(with_all_rights_everything_works without_a_right_something_is_missing)
+tests=(with_all_rights_everything_works)
+! is_in_tier check || tests+=(services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is)
+! is_in_tier long || tests+=(without_a_right_something_is_missing)
 skipped=''
 if ((EUID != 0)); then
 	skipped="not root"
 elif ! unshare --mount --cgroup --uts --ipc --net --pid --fork true 2>/dev/null; then
-	skipped="no name spaces here"
-elif ! "$stackbeat" record --source=perf -a -d 0.1 --no-cache -o "$scratch/profile" >/dev/null 2>"$scratch/messages" &&
-	grep -q 'perf events: ' "$scratch/messages"; then
-	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
-else
+	skipped="no namespaces here"
+elif ! perf_events_are_refused -a; then
 	chmod 755 "$scratch"
 	mapfile -t rights < <(python3 "$top/tests/cli/container.py" --rights "$manifest")
 	make_root
@@ -214,11 +204,5 @@ else
 		group=''
 	fi
 fi
-for name in "${tests[@]}"; do
-	if [[ $skipped ]]; then
-		echo "ok ${name//_/ } # SKIP $skipped"
-	else
-		run_test "$name"
-	fi
-done
+run_or_skip "$skipped" "${tests[@]}"
 exit "$any_failed"

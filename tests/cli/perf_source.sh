@@ -117,16 +117,10 @@ all=(the_whole_system_has_the_program a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then
 	skipped="no C compiler here"
-elif ! record "$scratch/spin" && grep -q 'perf events: ' "$scratch/messages"; then
-	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
+else
+	perf_events_are_refused -F 999 || true
 fi
-for name in "${tests[@]}" "${all[@]}"; do
-	if [[ $skipped ]]; then
-		echo "ok ${name//_/ } # SKIP $skipped"
-	elif [[ " ${all[*]} " == *" $name "* && $EUID != 0 ]]; then
-		echo "ok ${name//_/ } # SKIP not root"
-	else
-		run_test "$name"
-	fi
-done
+run_or_skip "$skipped" "${tests[@]}"
+[[ $skipped ]] || ((EUID == 0)) || skipped="not root"
+run_or_skip "$skipped" "${all[@]}"
 exit "$any_failed"

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../env/serve.bash"
 
 scratch=$(mktemp -d)
 export XDG_CACHE_HOME=$scratch/cache
@@ -36,27 +37,12 @@ END
 
 # get PATH: prints the answer, or fails.
 get() {
-	timeout "$hang" python3 -c '
-import http.client, socket, sys
-connection = http.client.HTTPConnection("localhost")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.connect(sys.argv[1])
-connection.request("GET", sys.argv[2])
-answer = connection.getresponse()
-sys.stdout.buffer.write(answer.read())
-sys.exit(answer.status != 200)' "$scratch/socket" "$1" 2>>"$scratch/get"
+	serve_get "$scratch/socket" "$1" 2>>"$scratch/get"
 }
 
 # await COMMAND...: until it succeeds, the server ends, or the time for what hangs is over.
 await() {
-	local end=$((SECONDS + hang))
-	until "$@"; do
-		if ! kill -0 "$server" 2>/dev/null || ((SECONDS > end)); then
-			fail "$*: $(<"$scratch/messages")"
-			return
-		fi
-		sleep 0.1
-	done
+	serve_await "$server" "$@" || fail "$*: $(<"$scratch/messages")"
 }
 
 start_server() {
@@ -108,10 +94,11 @@ the_server_ends_when_asked() {
 
 # Of a user without rights, one line, before sampling is said to begin.
 without_rights_it_says_what_helps() {
-	local status=0
+	local status=0 remedy
 	case $(</proc/sys/kernel/perf_event_paranoid) in
-	1 | 2) ;;
-	*) return 0 ;;
+	-1 | 0) skip "kernel.perf_event_paranoid allows it" && return ;;
+	1 | 2) remedy='sampling the whole system needs root or CAP_PERFMON' ;;
+	*) remedy="'sysctl kernel.perf_event_paranoid=2'" ;;
 	esac
 	chmod 755 "$scratch"
 	cp "$stackbeat" "$scratch/stackbeat"
@@ -119,7 +106,7 @@ without_rights_it_says_what_helps() {
 		"$scratch/stackbeat" serve --source perf --listen 127.0.0.1:0 --no-store --no-cache 2>"$scratch/messages" \
 		</dev/null || status=$?
 	[[ $status == 1 && $(wc -l <"$scratch/messages") == 1 ]] || fail "status $status: $(<"$scratch/messages")"
-	grep -q 'sampling the whole system needs root or CAP_PERFMON' "$scratch/messages" ||
+	grep -q "$remedy" "$scratch/messages" ||
 		fail "no remedy: $(<"$scratch/messages")"
 }
 
@@ -130,21 +117,12 @@ if ((EUID != 0)); then
 	skipped="not root"
 elif ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin_of_serve" "$scratch/spin_of_serve.c"; then
 	skipped="no C compiler here"
-elif ! "$stackbeat" record --source=perf -a -d 0.1 -o "$scratch/profile" >/dev/null 2>"$scratch/messages" &&
-	grep -q 'perf events: ' "$scratch/messages"; then
-	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
-else
+elif ! perf_events_are_refused -a; then
 	# The user who serves HTTP passes through it.
 	chmod 755 "$scratch"
 	"$scratch/spin_of_serve" &
 	spinner=$!
 	start_server
 fi
-for name in "${tests[@]}"; do
-	if [[ $skipped ]]; then
-		echo "ok ${name//_/ } # SKIP $skipped"
-	else
-		run_test "$name"
-	fi
-done
+run_or_skip "$skipped" "${tests[@]}"
 exit "$any_failed"

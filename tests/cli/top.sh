@@ -214,20 +214,11 @@ screens=(keys_show_all_views a_plain_terminal_is_enough the_terminal_is_restored
 skipped=
 if ! "${CC:-gcc}" -O2 -o "$scratch/spin" "$scratch/spin.c"; then
 	skipped="no C compiler here"
-elif ! timeout "$hang" "$stackbeat" top --source perf -p $$ -b -n 1 -d 0.1 >/dev/null 2>"$scratch/messages" &&
-	grep -q 'perf events: ' "$scratch/messages"; then
-	skipped=$(grep -o 'perf events: [^:(]*' "$scratch/messages" | head -n 1)
-else
+elif ! perf_events_are_refused -F 999; then
 	"$scratch/spin" &
 	spinner=$!
 fi
-for name in "${tests[@]}" "${screens[@]}"; do
-	if [[ $skipped ]]; then
-		echo "ok ${name//_/ } # SKIP $skipped"
-	elif [[ " ${screens[*]} " == *" $name "* ]] && ! command -v tmux >/dev/null; then
-		echo "ok ${name//_/ } # SKIP no tmux"
-	else
-		run_test "$name"
-	fi
-done
+run_or_skip "$skipped" "${tests[@]}"
+[[ $skipped ]] || command -v tmux >/dev/null || skipped="no tmux"
+run_or_skip "$skipped" "${screens[@]}"
 exit "$any_failed"
