@@ -184,11 +184,6 @@ static struct sb_unwind_map sb_mapping_for_unwind(const struct sb_spaces *spaces
 	return map;
 }
 
-static void sb_capture_lose_maps(void *spaces, void *space, u64 id)
-{
-	sb_spaces_lose_maps(spaces, space, id);
-}
-
 /* Makes room for `count` mappings in spaces->found, if there is memory. */
 static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 {
@@ -288,7 +283,7 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 		room = 0;
 	if (room)
 		maps = sb_unwind_maps_alloc(&spaces->unwind_spaces, sb_space_slot(request->space),
-					    request->space, room, sb_capture_lose_maps, spaces);
+					    request->space, room, sb_spaces_lose_maps, spaces);
 	/* The reader finds out by the bytes, and until then such code has no callers. */
 	for (i = 0; i < room && !spaces->urgent; i++)
 		spaces->urgent = sb_found_mapping_touches_file(spaces, i);
@@ -561,7 +556,7 @@ static void sb_spaces_apply_mmap_event(struct sb_spaces *spaces, const struct sb
 	struct sb_unwind_map map = sb_mapping_for_unwind(spaces, mapping, file);
 
 	if (sb_unwind_maps_apply(sb_space_slot(event->space), event->id, event->generation, &map,
-				 sb_capture_lose_maps, spaces))
+				 sb_spaces_lose_maps, spaces))
 		sb_spaces_lose_maps(spaces, event->space, event->id);
 }
 

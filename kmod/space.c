@@ -417,8 +417,10 @@ void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_ev
 	sb_space_record_gap_of(event->space, event->id, event->generation);
 }
 
-void sb_spaces_lose_maps(struct sb_spaces *spaces, struct sb_space *space, u64 id)
+void sb_spaces_lose_maps(void *arg, void *owner, u64 id)
 {
+	struct sb_space *space = owner;
+
 	/* The reread has the next generation: no event is missing before it. */
 	sb_space_record_gap_of(space, id, atomic_read(&space->generation) + 1);
 }

@@ -305,8 +305,8 @@ bool sb_spaces_readable(const struct sb_spaces *spaces);
 /* Frees the mappings for walks of processes that have ended: they keep unwind tables. */
 void sb_spaces_sweep(struct sb_spaces *spaces);
 
-/* The array of mappings of a space was freed: one of the next samples requests a reread. */
-void sb_spaces_lose_maps(struct sb_spaces *spaces, struct sb_space *space, u64 id);
+/* A sb_unwind_lost_fn. One of the next samples of the space requests a reread. */
+void sb_spaces_lose_maps(void *arg, void *owner, u64 id);
 
 /*
  * Makes room in the table for one more space whose memory has the same hash value as `mm`, if there is

@@ -127,11 +127,6 @@ void sb_spaces_update_table(struct sb_spaces *spaces, const struct sb_unwind_obj
 	mutex_unlock(&spaces->lock);
 }
 
-static void sb_spaces_lose_maps_of(void *spaces, void *space, u64 id)
-{
-	sb_spaces_lose_maps(spaces, space, id);
-}
-
 int sb_spaces_move_text(struct sb_spaces *spaces, const struct stackbeat_moved_text *moved)
 {
 	int err;
@@ -140,7 +135,7 @@ int sb_spaces_move_text(struct sb_spaces *spaces, const struct stackbeat_moved_t
 	    !PAGE_ALIGNED(moved->start) || !PAGE_ALIGNED(moved->end))
 		return -EINVAL;
 	mutex_lock(&spaces->lock);
-	err = sb_unwind_spaces_move_text(&spaces->unwind_spaces, moved, sb_spaces_lose_maps_of,
+	err = sb_unwind_spaces_move_text(&spaces->unwind_spaces, moved, sb_spaces_lose_maps,
 					 spaces);
 	mutex_unlock(&spaces->lock);
 	return err;
