@@ -145,22 +145,6 @@ static int export_profile_to(const struct export_arguments *arguments,
 	return err ? error_errno(error, -err, "%s", arguments->view.file) : 0;
 }
 
-static int cmd_export_write(const struct export_arguments *arguments, const char *text, size_t size,
-			    struct error *error)
-{
-	struct atomic_file file;
-	int err = atomic_file_create(&file, arguments->output, error);
-
-	if (err)
-		return err;
-	err = atomic_file_write(&file, text, size, error);
-	if (err) {
-		atomic_file_discard(&file);
-		return err;
-	}
-	return atomic_file_commit(&file, error);
-}
-
 static int export_files(const struct export_arguments *arguments, struct error *error)
 {
 	struct viewed viewed;
@@ -179,7 +163,7 @@ static int export_files(const struct export_arguments *arguments, struct error *
 	if (out && fclose(out) && !err)
 		err = error_errno(error, ENOMEM, "%s", arguments->view.file);
 	if (!err)
-		err = cmd_export_write(arguments, text, size, error);
+		err = atomic_file_store(arguments->output, text, size, error);
 	if (!err && strcmp(arguments->output, "-"))
 		printf("%s: %zu samples in order of time, %zu kB\n", arguments->output,
 		       viewed.profile->moments.count, (size + 512) / 1024);

@@ -58,22 +58,6 @@ static const struct command_help help = {
 		 "wrong command line.",
 };
 
-static int cmd_flamegraph_write(const char *path, const char *text, size_t size,
-				struct error *error)
-{
-	struct atomic_file file;
-	int err = atomic_file_create(&file, path, error);
-
-	if (err)
-		return err;
-	err = atomic_file_write(&file, text, size, error);
-	if (err) {
-		atomic_file_discard(&file);
-		return err;
-	}
-	return atomic_file_commit(&file, error);
-}
-
 /* Draws into *svg, which the caller frees, also on an error. */
 static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, size_t *size,
 		    size_t *frames, struct error *error)
@@ -124,7 +108,7 @@ static int draw_file(const struct flamegraph_arguments *arguments, struct error 
 	int err = draw_svg(arguments, &svg, &size, &frames, error);
 
 	if (!err)
-		err = cmd_flamegraph_write(arguments->output, svg, size, error);
+		err = atomic_file_store(arguments->output, svg, size, error);
 	free(svg);
 	if (!err && strcmp(arguments->output, "-"))
 		printf("%s: %zu frames, %zu kB\n", arguments->output, frames, (size + 512) / 1024);

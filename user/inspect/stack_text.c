@@ -10,6 +10,7 @@
 #include "inspect/stack_symbols.h"
 #include "inspect/stack_walk.h"
 #include "lib/array.h"
+#include "lib/path.h"
 #include "lib/utf8.h"
 
 #define WORD sizeof(uint64_t)
@@ -238,13 +239,6 @@ struct stack_printer {
 	FILE *out;
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Prints FUNCTION+offset (file:line), by the symbol at `address`; `offset` belongs to `shown`. */
 static void print_place(const struct stack_printer *printer, uint64_t address, uint64_t shown)
 {
@@ -256,7 +250,7 @@ static void print_place(const struct stack_printer *printer, uint64_t address, u
 		return;
 	}
 	if (!symbol->function) {
-		utf8_print(out, base_name(printer->walk->files[symbol->file].path));
+		utf8_print(out, path_base_name(printer->walk->files[symbol->file].path));
 		fprintf(out, "+0x%" PRIx64, symbol->vaddr + (shown - address));
 		return;
 	}
@@ -265,7 +259,7 @@ static void print_place(const struct stack_printer *printer, uint64_t address, u
 		fprintf(out, "+0x%" PRIx64, symbol->vaddr + (shown - address) - symbol->start);
 	if (symbol->source) {
 		fputs(" (", out);
-		utf8_print(out, base_name(symbol->source));
+		utf8_print(out, path_base_name(symbol->source));
 		fprintf(out, ":%" PRIu32 ")", symbol->line);
 	}
 }
@@ -477,7 +471,7 @@ static void print_unused(const struct stack_printer *printer, uint64_t word)
 		print_place(printer, word, word);
 	} else if (*mapping->path) {
 		fputs(": points to ", out);
-		utf8_print(out, base_name(mapping->path));
+		utf8_print(out, path_base_name(mapping->path));
 	} else {
 		fputs(": points to memory", out);
 	}

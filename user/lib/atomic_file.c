@@ -284,3 +284,18 @@ void atomic_file_discard(struct atomic_file *file)
 		unlink(file->temporary);
 	close_file(file);
 }
+
+int atomic_file_store(const char *path, const void *data, size_t size, struct error *error)
+{
+	struct atomic_file file;
+	int err = atomic_file_create(&file, path, error);
+
+	if (err)
+		return err;
+	err = atomic_file_write(&file, data, size, error);
+	if (err) {
+		atomic_file_discard(&file);
+		return err;
+	}
+	return atomic_file_commit(&file, error);
+}

@@ -56,4 +56,7 @@ int atomic_file_commit(struct atomic_file *file, struct error *error);
 /* Removes the file that was written, and closes `file`. */
 void atomic_file_discard(struct atomic_file *file);
 
+/* Creates, writes and commits a file with these contents. Returns 0 or a negative errno value. */
+int atomic_file_store(const char *path, const void *data, size_t size, struct error *error);
+
 #endif

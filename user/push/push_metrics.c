@@ -48,21 +48,6 @@ static void print_push_metrics(const struct push_store_counts *counts,
 		     (uint64_t)(state->next_us / 1000000));
 }
 
-static int push_metrics_write_text(const char *path, const char *text, size_t size,
-				   struct error *error)
-{
-	struct atomic_file file;
-	int err = atomic_file_create(&file, path, error);
-
-	if (err)
-		return err;
-	err = atomic_file_write(&file, text, size, error);
-	if (!err)
-		return atomic_file_commit(&file, error);
-	atomic_file_discard(&file);
-	return err;
-}
-
 int push_metrics_write(struct push_metrics *metrics, const struct push_store_counts *counts,
 		       const struct push_state *state, bool waits, struct error *error)
 {
@@ -79,7 +64,7 @@ int push_metrics_write(struct push_metrics *metrics, const struct push_store_cou
 		return error_errno(error, ENOMEM, "%s", metrics->path);
 	}
 	if (!metrics->text || strcmp(metrics->text, text) != 0)
-		err = push_metrics_write_text(metrics->path, text, size, error);
+		err = atomic_file_store(metrics->path, text, size, error);
 	if (err) {
 		free(text);
 		return err;

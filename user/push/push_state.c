@@ -203,19 +203,11 @@ static char *format_state(const struct push_state *state)
 int push_state_write(const struct push_state *state, struct error *error)
 {
 	char *text = format_state(state);
-	struct atomic_file file;
 	int err;
 
 	if (!text)
 		return error_errno(error, ENOMEM, "%s", state->path);
-	err = atomic_file_create(&file, state->path, error);
-	if (!err) {
-		err = atomic_file_write(&file, text, strlen(text), error);
-		if (!err)
-			err = atomic_file_commit(&file, error);
-		else
-			atomic_file_discard(&file);
-	}
+	err = atomic_file_store(state->path, text, strlen(text), error);
 	free(text);
 	return err;
 }

@@ -8,6 +8,7 @@
 
 #include "lib/array.h"
 #include "lib/error.h"
+#include "lib/path.h"
 #include "lib/utf8.h"
 #include "pprof/profile.h"
 #include "report/annotation.h"
@@ -43,13 +44,6 @@ struct annotation_printer {
 	const struct annotated_instruction *before; /* the last one with lines; NULL: none */
 	FILE *out;
 };
-
-static const char *source_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
 
 static void print_share(const struct annotation_printer *printer, int64_t value, int64_t total)
 {
@@ -148,7 +142,7 @@ static int print_summary(struct annotation_printer *printer)
 			break;
 		print_shares(printer, value->self, value->cum);
 		fputs("  ", printer->out);
-		utf8_print(printer->out, source_base_name(value->file));
+		utf8_print(printer->out, path_base_name(value->file));
 		fprintf(printer->out, ":%" PRIu32, value->line);
 		text = source_text_line(&printer->sources, value->file, value->line, &why);
 		if (text) {
@@ -186,7 +180,7 @@ static void annotation_print_place(const struct annotation_printer *printer,
 				   const struct source_line *line)
 {
 	if (line->file)
-		utf8_print(printer->out, source_base_name(line->file));
+		utf8_print(printer->out, path_base_name(line->file));
 	fprintf(printer->out, "%s%" PRIu32, line->file ? ":" : "", line->line);
 }
 

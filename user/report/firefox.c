@@ -11,6 +11,7 @@
 
 #include "lib/array.h"
 #include "lib/hash.h"
+#include "lib/path.h"
 #include "lib/string_table.h"
 #include "report/frame_name.h"
 #include "report/json_string.h"
@@ -418,13 +419,6 @@ static void firefox_print_functions(const struct firefox *firefox)
 	fputc('}', out);
 }
 
-static const char *firefox_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* The library of a mapping has the index of the mapping, from 0 on. Returns 0 or -ENOMEM. */
 static int print_resources(struct firefox *firefox)
 {
@@ -439,7 +433,7 @@ static int print_resources(struct firefox *firefox)
 	for (size_t i = 0; i < mappings->count; i++) {
 		const char *file =
 			profile_text(profile, profile->mappings.items[mappings->items[i]].file);
-		const uint32_t name = firefox_string(firefox, firefox_base_name(file));
+		const uint32_t name = firefox_string(firefox, path_base_name(file));
 
 		if (name == NO_ENTRY)
 			return -ENOMEM;
@@ -611,7 +605,7 @@ static int print_libraries(const struct firefox *firefox)
 		      out);
 		for (size_t j = 0; j < 4 && !err; j++) {
 			fprintf(out, ",\"%s\":", keys[j]);
-			err = json_string_print(j < 2 ? firefox_base_name(path) : path, out);
+			err = json_string_print(j < 2 ? path_base_name(path) : path, out);
 		}
 		fputs(",\"codeId\":", out);
 		if (mapping->build_id)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "lib/hex.h"
 #include "lib/string_table.h"
 #include "perfetto.pb-c.h"
 #include "report/frame_name.h"
@@ -95,22 +96,13 @@ static void write_text(struct perfetto *perfetto, enum texts which, InternedText
 	write_interned(perfetto, &interned);
 }
 
-static int perfetto_hex_digit(char character)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *found = character ? strchr(digits, character) : NULL;
-
-	return found ? (int)(found - digits) : -1;
-}
-
 /* Returns the bytes of a build ID in hex; 0: it is none. */
 static size_t perfetto_build_id(const char *hex, uint8_t bytes[BUILD_ID_MAX])
 {
 	size_t size = 0;
 
 	for (; *hex; hex += 2) {
-		const int high = perfetto_hex_digit(hex[0]),
-			  low = high < 0 ? -1 : perfetto_hex_digit(hex[1]);
+		const int high = hex_digit(hex[0]), low = high < 0 ? -1 : hex_digit(hex[1]);
 
 		if (low < 0 || size == BUILD_ID_MAX)
 			return 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/array.h"
+#include "lib/path.h"
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "pprof/service.h"
@@ -98,19 +99,12 @@ static bool is_shown_line(struct maker *maker, const struct profile_location *lo
 	return true;
 }
 
-static const char *view_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* "file.c:12", or "" if the line is not known. */
 static void format_line(const struct profile *profile, const struct profile_line *line, char *text,
 			size_t size)
 {
 	const struct profile_function *function = &profile->functions.items[line->function];
-	const char *file = view_base_name(profile_text(profile, function->file));
+	const char *file = path_base_name(profile_text(profile, function->file));
 
 	*text = '\0';
 	if (*file && line->line)
@@ -226,7 +220,7 @@ static void format_label(const struct profile *profile, size_t sample, const cha
 static int format_frame(const struct profile *profile, const struct profile_location *location,
 			const struct profile_line *line, const char *key, char *text, size_t size)
 {
-	const char *file = view_base_name(location_file(profile, location));
+	const char *file = path_base_name(location_file(profile, location));
 	const char *name = line ? function_name(profile, line->function) : "";
 	char *address;
 

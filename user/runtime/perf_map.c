@@ -13,6 +13,7 @@
 
 #include "lib/array.h"
 #include "lib/clock.h"
+#include "lib/hex.h"
 #include "lib/regular_file.h"
 #include "lib/upper_bound.h"
 
@@ -95,15 +96,6 @@ struct perf_map_line {
 	const char *name; /* not empty */
 	size_t length; /* of the name */
 };
-
-/* Returns the value of a hex digit, or -1. */
-static int hex_digit(char byte)
-{
-	if (byte >= '0' && byte <= '9')
-		return byte - '0';
-	byte |= 0x20;
-	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
 
 /* Parses a hex number and the blank after it, and advances *text past both. */
 static bool parse_hex(const char **text, const char *end, uint64_t *number)
