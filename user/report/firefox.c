@@ -448,24 +448,10 @@ static int print_resources(struct firefox *firefox)
 	return 0;
 }
 
-/* A thread or CPU: its samples in order of time. */
-struct firefox_track {
-	const uint32_t *numbers; /* in trace->samples; NULL: from `first` on */
-	size_t first, count;
-};
-
-static const struct trace_sample *firefox_sample(const struct firefox *firefox,
-						 const struct firefox_track *track, size_t i)
-{
-	const size_t at = track->first + i;
-
-	return &firefox->trace->samples[track->numbers ? track->numbers[at] : at];
-}
-
 enum sample_column { SAMPLE_STACK, SAMPLE_TIME, SAMPLE_CPU_TIME };
 
 /* Prints an entry for each sample, and one for each gap before a sample. Returns their number. */
-static size_t print_sample_column(const struct firefox *firefox, const struct firefox_track *track,
+static size_t print_sample_column(const struct firefox *firefox, const struct trace_track *track,
 				  enum sample_column which)
 {
 	const int64_t start = firefox->trace->start_ns;
@@ -474,7 +460,7 @@ static size_t print_sample_column(const struct firefox *firefox, const struct fi
 	size_t printed = 0;
 
 	for (size_t i = 0; i < track->count; i++) {
-		const struct trace_sample *sample = firefox_sample(firefox, track, i);
+		const struct trace_sample *sample = trace_track_sample(firefox->trace, track, i);
 		const int64_t begin = MAX(start, trace_begin(firefox->trace, before, sample));
 
 		for (int part = begin > before ? 0 : 1; part < 2; part++) {
@@ -497,7 +483,7 @@ static size_t print_sample_column(const struct firefox *firefox, const struct fi
 	return printed;
 }
 
-static void firefox_print_samples(const struct firefox *firefox, const struct firefox_track *track)
+static void firefox_print_samples(const struct firefox *firefox, const struct trace_track *track)
 {
 	FILE *out = firefox->out;
 	size_t count;
@@ -519,14 +505,14 @@ struct thread_head {
 };
 
 static int print_thread(struct firefox *firefox, const struct thread_head *head,
-			const struct firefox_track *track)
+			const struct trace_track *track)
 {
 	FILE *out = firefox->out;
 	int err = 0;
 
 	reset_thread(firefox);
 	for (size_t i = 0; i < track->count && !err; i++)
-		err = use_stack(firefox, firefox_sample(firefox, track, i)->stack);
+		err = use_stack(firefox, trace_track_sample(firefox->trace, track, i)->stack);
 	fputs("{\"name\":", out);
 	err = err ?: json_string_print(head->name, out);
 	fputs(",\"processName\":", out);
@@ -561,7 +547,6 @@ static int print_threads(struct firefox *firefox)
 
 	for (size_t i = 0; i < trace->thread_count && !err; i++) {
 		const struct trace_track *thread = &trace->threads[i];
-		const struct firefox_track track = {NULL, thread->first, thread->count};
 		struct thread_head head = {
 			.name = thread->name,
 			.process = *thread->process ? thread->process : thread->name,
@@ -571,11 +556,10 @@ static int print_threads(struct firefox *firefox)
 		snprintf(head.pid, sizeof(head.pid), "%" PRId64, thread->pid);
 		snprintf(head.tid, sizeof(head.tid), "%" PRId64, thread->tid);
 		fputs(i ? ",\n" : "", firefox->out);
-		err = print_thread(firefox, &head, &track);
+		err = print_thread(firefox, &head, thread);
 	}
 	for (size_t i = 0; i < trace->cpu_count && !err; i++) {
 		const struct trace_track *cpu = &trace->cpus[i];
-		const struct firefox_track track = {trace->by_cpu, cpu->first, cpu->count};
 		struct thread_head head = {.process = CPU_PROCESS, .pid = CPU_PROCESS};
 		char name[24];
 
@@ -583,7 +567,7 @@ static int print_threads(struct firefox *firefox)
 		head.name = name;
 		snprintf(head.tid, sizeof(head.tid), "\"cpu%" PRIu32 "\"", cpu->cpu);
 		fputs(trace->thread_count || i ? ",\n" : "", firefox->out);
-		err = print_thread(firefox, &head, &track);
+		err = print_thread(firefox, &head, cpu);
 	}
 	return err;
 }

@@ -232,13 +232,6 @@ int print_speedscope(const struct profile *profile, size_t type, FILE *out)
 
 /* Traces */
 
-/* A track as it is printed: its samples in order of time. */
-struct printed_track {
-	const struct trace *trace;
-	const uint32_t *numbers; /* in trace->samples; NULL: from `first` on */
-	size_t first, count;
-};
-
 /* Samples with the same stack that follow each other without a gap. */
 struct run {
 	int64_t begin, end;
@@ -249,16 +242,14 @@ struct run {
  * Replaces the run before by the run from the sample *next on, and sets *next to the sample behind
  * it. Before the first run, run->end is INT64_MIN. Returns whether there is a run.
  */
-static bool next_run(const struct printed_track *track, size_t *next, struct run *run)
+static bool next_run(const struct trace *trace, const struct trace_track *track, size_t *next,
+		     struct run *run)
 {
-	const struct trace *trace = track->trace;
 	int64_t before = run->end;
 	bool is_first = true;
 
 	for (; *next < track->count; ++*next) {
-		const size_t at = track->first + *next;
-		const struct trace_sample *sample =
-			&trace->samples[track->numbers ? track->numbers[at] : at];
+		const struct trace_sample *sample = trace_track_sample(trace, track, *next);
 		const int64_t begin = MAX(trace->start_ns, trace_begin(trace, before, sample));
 
 		if (!is_first && (begin != run->end || sample->stack != run->stack))
@@ -272,14 +263,15 @@ static bool next_run(const struct printed_track *track, size_t *next, struct run
 }
 
 /* Prints the stacks, or the weights; in both, a gap is a sample of its own. */
-static void print_runs(const struct printed_track *track, const struct frames *frames, FILE *out)
+static void print_runs(const struct trace *trace, const struct trace_track *track,
+		       const struct frames *frames, FILE *out)
 {
-	int64_t end = track->trace->start_ns;
+	int64_t end = trace->start_ns;
 	size_t next = 0;
 	uint64_t printed = 0;
 	struct run run = {.end = INT64_MIN};
 
-	while (next_run(track, &next, &run)) {
+	while (next_run(trace, track, &next, &run)) {
 		if (run.begin > end && frames)
 			fprintf(out, "%s[]", comma_before(printed++));
 		else if (run.begin > end)
@@ -287,25 +279,25 @@ static void print_runs(const struct printed_track *track, const struct frames *f
 		end = run.end;
 		if (frames) {
 			fputs(comma_before(printed++), out);
-			speedscope_print_stack(track->trace->profile, frames, run.stack, out);
+			speedscope_print_stack(trace->profile, frames, run.stack, out);
 		} else {
 			fprintf(out, "%s%" PRId64, printed++ ? "," : "", run.end - run.begin);
 		}
 	}
 }
 
-static int print_track(const struct printed_track *track, const char *name,
+static int print_track(const struct trace *trace, const struct trace_track *track, const char *name,
 		       const struct frames *frames, FILE *out)
 {
 	fputs("{\"type\":\"sampled\",\"name\":", out);
 	if (json_string_print(name, out))
 		return -ENOMEM;
 	fputs(",\"unit\":\"nanoseconds\",\n\"samples\":[\n", out);
-	print_runs(track, frames, out);
+	print_runs(trace, track, frames, out);
 	fputs("],\n\"weights\":[", out);
-	print_runs(track, NULL, out);
+	print_runs(trace, track, NULL, out);
 	fprintf(out, "],\n\"startValue\":0,\"endValue\":%" PRId64 "}",
-		track->trace->end_ns - track->trace->start_ns);
+		trace->end_ns - trace->start_ns);
 	return 0;
 }
 
@@ -328,20 +320,16 @@ static int print_tracks(const struct trace *trace, const struct frames *frames, 
 
 	for (size_t i = 0; i < trace->thread_count && !err; i++) {
 		const struct trace_track *thread = &trace->threads[i];
-		const struct printed_track track = {trace, NULL, thread->first, thread->count};
 
 		err = trace_thread_name(thread, &name);
 		fputs(comma_before(i), out);
-		err = err ? err : print_track(&track, name, frames, out);
+		err = err ? err : print_track(trace, thread, name, frames, out);
 		free(name);
 	}
 	for (size_t i = 0; i < trace->cpu_count && !err; i++) {
-		const struct printed_track track = {trace, trace->by_cpu, trace->cpus[i].first,
-						    trace->cpus[i].count};
-
 		snprintf(cpu, sizeof(cpu), "CPU %" PRIu32, trace->cpus[i].cpu);
 		fputs(comma_before(trace->thread_count + i), out);
-		err = print_track(&track, cpu, frames, out);
+		err = print_track(trace, &trace->cpus[i], cpu, frames, out);
 	}
 	return err;
 }

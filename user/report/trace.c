@@ -239,8 +239,12 @@ static int divide_samples(struct trace *trace)
 			if (array_reserve(&trace->cpus, &capacity, trace->cpu_count, 1,
 					  sizeof(*trace->cpus)))
 				return -ENOMEM;
-			trace->cpus[trace->cpu_count++] = (struct trace_track){
-				.process = "", .name = "", .cpu = own, .first = i};
+			trace->cpus[trace->cpu_count++] =
+				(struct trace_track){.process = "",
+						     .name = "",
+						     .cpu = own,
+						     .numbers = trace->by_cpu,
+						     .first = i};
 			cpu = own;
 		}
 		trace->cpus[trace->cpu_count - 1].count++;

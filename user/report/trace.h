@@ -14,11 +14,12 @@
 
 #define TRACE_NO_CPU UINT32_MAX
 
-/* Samples of a thread or CPU, in trace->samples or trace->by_cpu. */
+/* The samples of a thread or CPU, in order of time: see trace_track_sample(). */
 struct trace_track {
 	int64_t pid, tid; /* of a thread; 0: unknown */
 	const char *process, *name; /* of a thread, in the profile; "": unknown */
 	uint32_t cpu; /* of a CPU */
+	const uint32_t *numbers; /* in trace->samples; NULL: from `first` on */
 	size_t first, count;
 };
 
@@ -69,13 +70,21 @@ size_t trace_stack_frames(const struct trace *trace, uint32_t stack, uint32_t *f
 /* Returns the location of a frame by its number. */
 uint32_t trace_frame_location(const struct trace *trace, uint32_t frame);
 
+static inline const struct trace_sample *
+trace_track_sample(const struct trace *trace, const struct trace_track *track, size_t i)
+{
+	const size_t at = track->first + i;
+
+	return &trace->samples[track->numbers ? track->numbers[at] : at];
+}
+
 static inline uint32_t trace_frame_count(const struct trace *trace)
 {
 	return trace->first_frames[trace->profile->locations.count];
 }
 
 /*
- * Returns the line of a frame, the one of this index of its location; NULL: the location has none.
+ * Returns the line of a frame, the line with this index of its location; NULL: it has none.
  */
 static inline const struct profile_line *trace_line(const struct trace *trace, uint32_t location,
 						    uint32_t index)
