@@ -2,14 +2,17 @@
 /* The table of address spaces. Mappings of one address space: test_mapping_history.c. */
 #include "mappings/address_space.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_kernel_records.h"
 #include "lib/error.h"
+#include "lib/timed_call.h"
 #include "mappings/mapped_vdso.h"
 #include "mappings/mapping_history.h"
+#include "mappings/moved_text.h"
 #include "patience.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -196,8 +199,22 @@ static void program_of_the_recorded_process_is_noted(void **state)
 
 /* Text that was moved */
 
-#define TEXT_PAGES 200u /* of the file, more than are compared */
+#define TEXT_PAGES 1200u /* of the file; no comparison reaches from page 5 to the end */
 #define PAGE UINT64_C(4096)
+
+/* Instead of the threads: whether calls hang. */
+static bool calls_hang;
+
+int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout)
+{
+	assert_true(timeout > 0);
+	if (calls_hang) {
+		drop(arg);
+		return -ETIMEDOUT;
+	}
+	fn(arg);
+	return 0;
+}
 
 static struct stackbeat_moved_text moved_texts[8];
 static unsigned int moved_count;
@@ -211,6 +228,29 @@ static int note_moved_text(const struct stackbeat_moved_text *moved, void *arg)
 	return moved_result;
 }
 
+/* Maps pages of a file and, between them, the copy of its text in an address space. */
+static void map_moved_text(uint64_t space, uint64_t address, uint64_t id, uint16_t flags)
+{
+	const uint64_t vaddr_bias = flags & STACKBEAT_MAPPING_VADDR ? 0x400000 : 0;
+	struct stackbeat_mapping mapping = {
+		.record = {.type = STACKBEAT_RECORD_MAPPING, .size = sizeof(mapping)},
+		.address_space = space,
+		.generation = 2,
+	};
+
+	fake_space(spaces, space, (uint32_t)getpid(), 2, "a");
+	for (unsigned int i = 0; i < 3; i++) {
+		mapping.start = address + (i == 0 ? 0 : i == 1 ? PAGE : (TEXT_PAGES - 1) * PAGE);
+		mapping.end = address + (i == 0 ? PAGE : (TEXT_PAGES + i - 2) * PAGE);
+		mapping.file = i == 1 ? 0 : id;
+		mapping.record.flags = i == 1 ? 0 : flags;
+		mapping.offset = i == 1 ? 0 : mapping.start - address;
+		mapping.vaddr = i == 1 ? 0 : mapping.offset + vaddr_bias;
+		assert_int_equal(address_spaces_add_mapping(spaces, &mapping), 0);
+	}
+	advance(space, 2);
+}
+
 /*
  * Writes a file of pages, and copies pages 1 to TEXT_PAGES - 2 of it to memory of this process,
  * which belongs to address space 1, between two mappings of the file. Returns the address of page
@@ -219,12 +259,6 @@ static int note_moved_text(const struct stackbeat_moved_text *moved, void *arg)
 static uint64_t move_text(uint16_t flags)
 {
 	static uint8_t text[TEXT_PAGES * PAGE];
-	const uint64_t vaddr_bias = flags & STACKBEAT_MAPPING_VADDR ? 0x400000 : 0;
-	struct stackbeat_mapping mapping = {
-		.record = {.type = STACKBEAT_RECORD_MAPPING, .size = sizeof(mapping)},
-		.address_space = 1,
-		.generation = 2,
-	};
 	FILE *file = fopen(in_sandbox("file"), "we");
 	uint8_t *memory = mmap(NULL, sizeof(text), PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -241,17 +275,7 @@ static uint64_t move_text(uint16_t flags)
 	memcpy(memory + PAGE, text + PAGE, (TEXT_PAGES - 2) * PAGE);
 	id = fake_file(mapped, &files, in_sandbox("file"));
 	mapped_file = mapped_files_get(mapped, id);
-	fake_space(spaces, 1, (uint32_t)getpid(), 2, "a");
-	for (unsigned int i = 0; i < 3; i++) {
-		mapping.start = address + (i == 0 ? 0 : i == 1 ? PAGE : (TEXT_PAGES - 1) * PAGE);
-		mapping.end = address + (i == 0 ? PAGE : (TEXT_PAGES + i - 2) * PAGE);
-		mapping.file = i == 1 ? 0 : id;
-		mapping.record.flags = i == 1 ? 0 : flags;
-		mapping.offset = i == 1 ? 0 : mapping.start - address;
-		mapping.vaddr = i == 1 ? 0 : mapping.offset + vaddr_bias;
-		assert_int_equal(address_spaces_add_mapping(spaces, &mapping), 0);
-	}
-	advance(1, 2);
+	map_moved_text(1, address, id, flags);
 	assert_int_equal(mapped_file_hold(mapped, mapped_file), 0);
 	mapped_files_finish(mapped);
 	address_spaces_on_moved_text(spaces, note_moved_text, NULL);
@@ -282,9 +306,13 @@ static void moved_text_is_of_its_file(void **state)
 	assert_int_equal(moved_count, 1);
 	assert_int_equal(moved_texts[0].address_space, 1);
 	assert_int_equal(moved_texts[0].start, address + PAGE);
-	assert_int_equal(moved_texts[0].end, address + (TEXT_PAGES - 1) * PAGE);
+	assert_int_equal(moved_texts[0].end, address + (5 + 1 + MOVED_TEXT_PAGES_MAX) * PAGE);
 	assert_int_equal(moved_texts[0].beside, address);
 	assert_int_equal(moved_texts[0].generation, 2);
+	expect_text(2, address + 1100 * PAGE, 0x400000 + 1100 * PAGE);
+	assert_int_equal(moved_count, 2);
+	assert_int_equal(moved_texts[1].start, moved_texts[0].end);
+	assert_int_equal(moved_texts[1].end, address + (TEXT_PAGES - 1) * PAGE);
 	/* It is no text any more once it is replaced. */
 	memset((void *)(address + PAGE), 0xcc, PAGE);
 	fake_mapping(spaces, 1, 3, STACKBEAT_MAPPING_EVENT, address + PAGE, address + 2 * PAGE, 0,
@@ -351,7 +379,7 @@ static void generated_code_in_the_place_of_text_is_anonymous(void **state)
 	assert_int_equal(moved_texts[0].end, address + 5 * PAGE);
 	expect_text(2, address + 6 * PAGE, 0x400000 + 6 * PAGE);
 	assert_int_equal(moved_texts[1].start, address + 6 * PAGE);
-	assert_int_equal(moved_texts[1].end, address + (TEXT_PAGES - 1) * PAGE);
+	assert_int_equal(moved_texts[1].end, address + (6 + 1 + MOVED_TEXT_PAGES_MAX) * PAGE);
 	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
 	--*byte;
 	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
@@ -375,7 +403,7 @@ static void filler_is_no_text(void **state)
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
-/* The reader compares for a process so often, and no more. */
+/* The reader makes at most COMPARISONS_MAX comparisons for a process. */
 static void a_process_can_not_make_the_reader_compare_for_ever(void **state)
 {
 	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
@@ -387,6 +415,29 @@ static void a_process_can_not_make_the_reader_compare_for_ever(void **state)
 		assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
 	--*byte;
 	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* A comparison that hangs is the last one of its process, and the third one is the last of all. */
+static void hanging_comparisons_end(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	const uint64_t id = fake_file(mapped, &files, in_sandbox("file"));
+
+	(void)state;
+	assert_int_equal(mapped_file_hold(mapped, mapped_files_get(mapped, id)), 0);
+	mapped_files_finish(mapped);
+	for (uint64_t space = 1; space <= 3; space++) {
+		if (space > 1)
+			map_moved_text(space, address, id, STACKBEAT_MAPPING_VADDR);
+		calls_hang = true;
+		assert_int_equal(segment(space, 2, address + 5 * PAGE), SEGMENT_ANON);
+		calls_hang = false;
+		assert_int_equal(segment(space, 2, address + 5 * PAGE), SEGMENT_ANON);
+	}
+	map_moved_text(4, address, id, STACKBEAT_MAPPING_VADDR);
+	assert_int_equal(segment(4, 2, address + 5 * PAGE), SEGMENT_ANON);
+	assert_int_equal(moved_count, 0);
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
@@ -1142,6 +1193,7 @@ int main(void)
 		TEST(generated_code_in_the_place_of_text_is_anonymous),
 		TEST(filler_is_no_text),
 		TEST(a_process_can_not_make_the_reader_compare_for_ever),
+		TEST(hanging_comparisons_end),
 		TEST(generated_code_is_compared_with_no_file_again),
 		TEST(memory_of_a_process_that_has_ended_is_anonymous),
 		TEST(address_space_is_ready_once_all_records_are_applied),
