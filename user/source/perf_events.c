@@ -143,8 +143,10 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 				error, -err,
 				"perf events: permission denied (kernel.perf_event_paranoid is %d, "
 				"at which kernels of distributions may ask for CAP_SYS_ADMIN): "
-				"with 'sysctl kernel.perf_event_paranoid=2', CAP_PERFMON is enough",
-				paranoid);
+				"with 'sysctl kernel.perf_event_paranoid=2', %s",
+				paranoid,
+				all ? "CAP_PERFMON is enough"
+				    : "your own processes need no capability");
 		return error_set(
 			error, -err,
 			"perf events: permission denied (kernel.perf_event_paranoid is "
@@ -473,7 +475,7 @@ int perf_events_fd(const struct perf_events *events)
 
 /*
  * When a CPU goes offline, the kernel takes its events away for good: they never count again, also
- * when the CPU is back, as after a suspension of the machine. To read a count interrupts the CPU.
+ * when the CPU is back, as after a suspend of the machine. Reading a count interrupts the CPU.
  */
 static bool perf_timer_is_dead(struct perf_timer *timer)
 {

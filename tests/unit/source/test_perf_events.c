@@ -201,7 +201,7 @@ static void cpu_that_is_back_is_sampled(void **state)
 	assert_opened(1, 2, 0, 0);
 }
 
-/* Nobody has seen it offline: a suspension of the machine stops this process, too. */
+/* Nobody has seen it offline: a suspend of the machine stops this process, too. */
 static void events_that_do_not_count_are_opened_again(void **state)
 {
 	(void)state;
@@ -245,6 +245,7 @@ static void what_fails_is_tried_again(void **state)
 /* A capability is not enough at each level. */
 static void refusals_say_what_helps(void **state)
 {
+	static const uint32_t tid = 1;
 	struct perf_events *refused = NULL;
 
 	(void)state;
@@ -254,7 +255,11 @@ static void refusals_say_what_helps(void **state)
 	machine.paranoid = "4\n";
 	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
 	assert_non_null(strstr(error.text, "is 4, "));
-	assert_non_null(strstr(error.text, "'sysctl kernel.perf_event_paranoid=2'"));
+	assert_non_null(strstr(error.text, "perf_event_paranoid=2', CAP_PERFMON is enough"));
+	config.tids = &tid;
+	config.tid_count = 1;
+	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
+	assert_non_null(strstr(error.text, "=2', your own processes need no capability"));
 	assert_null(refused);
 }
 
