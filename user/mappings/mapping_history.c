@@ -948,11 +948,6 @@ bool mapping_history_has_pending(const struct mapping_history *history)
 	return history->event_count || history->snapshot_count;
 }
 
-static bool mapping_contains(const struct mapping *mapping, uint64_t address)
-{
-	return address >= mapping->start && address < mapping->end;
-}
-
 const struct mapping *mapping_history_find(struct mapping_history *history, uint32_t generation,
 					   uint64_t address)
 {

@@ -61,6 +61,11 @@ struct mapping {
 	uint32_t segment; /* enum segment of address_space.h; 0: none */
 };
 
+static inline bool mapping_contains(const struct mapping *mapping, uint64_t address)
+{
+	return address >= mapping->start && address < mapping->end;
+}
+
 struct mapping_history;
 
 /* Returns an empty history, or NULL when out of memory. mapping_history_free() accepts NULL. */

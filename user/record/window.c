@@ -194,8 +194,8 @@ static bool jit_address(struct jit_search *search, const struct stack *stack, ui
 {
 	const struct mapping *mapping = search->mapping;
 
-	if (!mapping || search->segment != segment || *address - mapping->bias < mapping->start ||
-	    *address - mapping->bias >= mapping->end)
+	if (!mapping || search->segment != segment ||
+	    !mapping_contains(mapping, *address - mapping->bias))
 		mapping = address_space_mapping_of(stack->space, segment, *address);
 	if (!mapping)
 		return false;
