@@ -262,8 +262,8 @@
  * until a mapping event replaces the range, or the mappings are read again. Fails with
  *	ENOENT	there are no mappings of the address space
  *	ESTALE	they are at another generation: retry if the range is the same then
- *	EINVAL	the range is empty, or not all of it is anonymous memory; or `beside` is in no mapping
- *		of a file
+ *	EINVAL	the range is empty or not of whole pages, `reserved` is not 0, not all of the range is
+ *		anonymous memory, or `beside` is in no mapping of a file (the vDSO is none)
  *	EFAULT, ENOMEM
  */
 #ifndef _UAPI_STACKBEAT_H
@@ -595,7 +595,7 @@ struct stackbeat_file {
 struct stackbeat_moved_text {
 	__u64 address_space;
 	__u64 start, end; /* the range, end excluded: whole pages */
-	__u64 beside; /* an address in a mapping of the file, of the same load segment */
+	__u64 beside; /* an address in a mapping of the file, of the same PT_LOAD segment */
 	__u32 generation; /* at which the reader has found it */
 	__u32 reserved; /* 0 */
 };

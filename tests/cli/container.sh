@@ -81,7 +81,7 @@ start_server() {
 	mkdir "$scratch/volume.$1"
 	# Unwind tables and symbols take most of the time.
 	[[ ! -d $scratch/volume.nothing/cache ]] || cp -r "$scratch/volume.nothing/cache" "$scratch/volume.$1"
-	# Their control group is the root of the container's name space.
+	# Their control group is the root of the container's cgroup namespace.
 	# shellcheck disable=SC2016
 	timeout "$hang" bash -c '[[ ! $0 ]] || echo $$ >"$0/pod/cgroup.procs"; exec "$@"' "$group" python3 "$top/tests/cli/container.py" "$manifest" "$scratch/root" "$scratch/volume.$1" "$1" \
 		-F 199 --window 1 --listen unix:/var/lib/stackbeat/socket >"$scratch/messages.$1" 2>&1 </dev/null &
@@ -127,7 +127,7 @@ with_all_rights_everything_works() {
 		fail "lacks $(<"$scratch/lacks"): $(<"$scratch/messages.nothing")"
 }
 
-# In a name space of control groups, the others are above it.
+# In a cgroup namespace, the others are above it.
 services_are_named_by_their_control_groups() {
 	[[ $group ]] || { skip "no control groups of version 2 here" && return; }
 	await nothing has_service || fail "services: $(get nothing /api/services)"

@@ -19,7 +19,7 @@ enum view_pattern { VIEW_FOCUS, VIEW_IGNORE, VIEW_HIDE, VIEW_SHOW, VIEW_PATTERNS
 /* The common part of the subcommands that show a pprof file. */
 struct view_options {
 	const char *file; /* the first of the files */
-	char **files; /* in argv, or the one of --input, or the default */
+	char **files; /* in argv, or the file of --input, or the default */
 	char *input; /* as perf's option; NULL: not given */
 	int file_count;
 	const char *sample_type, *group; /* NULL: not given */

@@ -43,8 +43,7 @@
  * reader compare for ever. Each one finds as many pages as moved_text.h says.
  */
 #define COMPARISONS_MAX 256u
-/* Comparisons that hang, of all processes, after which there are no more: each delays all samples.
- */
+/* Comparisons that hang, of all processes, after which there are none: each delays all samples. */
 #define COMPARISONS_HUNG_MAX 3u
 /* Ranges of moved text that are not passed on yet, of an address space; others are not. */
 #define UNSENT_MAX 8u
@@ -416,7 +415,8 @@ const char *address_spaces_main_path(const struct address_spaces *spaces)
 	return spaces->main_path;
 }
 
-/* Notes the executable file of the process that is followed. Without memory, the earlier one stays.
+/*
+ * Notes the executable file of the process that is followed. Without memory, the file before stays.
  */
 static void note_main(struct address_spaces *spaces, const struct address_space *space,
 		      const struct mapping *mapping)

@@ -5,7 +5,7 @@
 
 /*
  * Moves the process, which needs no rights for that, into a user namespace of its own, and into
- * mount, network, IPC and UTS namespaces; without the one of IPC where only that is refused.
+ * mount, network, IPC and UTS namespaces; without an IPC namespace where only that is refused.
  * Returns 0 or a negative errno value.
  */
 int unshare_as_user(void);

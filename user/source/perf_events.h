@@ -16,8 +16,10 @@
 struct error;
 struct perf_events;
 
-/* Is used until the events are closed. Ids and paths are not owned. Without ids and control groups,
- * all processes are sampled. */
+/*
+ * The caller keeps it, and what it points to, until the events are closed. Without ids and control
+ * groups, all processes are sampled.
+ */
 struct perf_events_config {
 	const uint32_t *pids, *tids;
 	size_t pid_count, tid_count;
@@ -55,7 +57,7 @@ void perf_events_enable(struct perf_events *events, bool enable);
 /*
  * Opens events on CPUs that came online, unless threads are sampled, whose events stay. Call it
  * about once a second, between perf_events_release() and perf_events_snapshot(). `checks_counts`:
- * also where CPUs were offline in between, as after a suspension; this interrupts each CPU.
+ * also where CPUs were offline in between, as after a suspend; this interrupts each CPU.
  */
 void perf_events_follow_cpus(struct perf_events *events, bool checks_counts);
 

@@ -84,7 +84,7 @@ static void read_cgroup(const char *root, uint32_t pid, struct perf_process_stat
 	line += *line == '\n';
 	line[strcspn(line, "\n")] = '\0';
 	line += strlen("0::");
-	/* In a name space of control groups, as of a container, others are above its root. */
+	/* In a cgroup namespace, as of a container, others are above its root. */
 	while (!strncmp(line, "/..", strlen("/..")) && (line[3] == '/' || !line[3]))
 		line += strlen("/..");
 	snprintf(status->cgroup, sizeof(status->cgroup), "%s", *line ? line : "/");
