@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
@@ -16,17 +18,34 @@
 /* regcomp() recurses for each group, and a file can have any pattern. */
 #define PATTERN_MAX ((size_t)1 << 14)
 #define GROUPS_MAX 100u
+/* Repetitions and alternatives: the memory and time of regexec() grow with their square. */
+#define CHOICES_MAX 512u
 #define FUNCTION_MAX 4096u
+/*
+ * regexec() keeps a state for each character that it has not seen in a state before, of 30 KiB with
+ * the most choices: after these bytes of names, the expression is compiled again.
+ */
+#define COMPILED_BYTES_MAX 8192u
+/* CPU time of all names. */
+#define PRUNE_CPU_NS (10 * NS_PER_SECOND)
 
 /* The text of a pattern of RE2, and its translation. */
 struct pattern {
 	const char *at;
 	char *out;
 	unsigned int groups; /* that are open */
-	/* Parts that regcomp() makes of what is in each open group, with the pattern at 0. */
-	size_t parts[GROUPS_MAX + 1];
-	size_t last; /* of these, the parts of the last item */
+	/* What regcomp() makes of the contents of each open group, with the pattern at 0. */
+	struct pattern_size {
+		size_t parts, choices;
+	} sizes[GROUPS_MAX + 1];
+	struct pattern_size last; /* of these, the last item */
 };
+
+static void pattern_size_add(struct pattern_size *size, struct pattern_size added)
+{
+	size->parts += added.parts;
+	size->choices += added.choices;
+}
 
 static void pattern_copy(struct pattern *pattern, size_t count)
 {
@@ -74,29 +93,30 @@ static bool pattern_bracket(struct pattern *pattern)
 }
 
 /*
- * Counts the parts that regcomp() makes of an item that begins with `c`: it copies what is repeated
- * by "+", so that nested repetitions double each time. Returns whether they are few.
+ * Counts what regcomp() makes of an item that begins with `c`: it copies what is repeated by "+",
+ * so that nested repetitions double each time. Returns whether that is little.
  */
 static bool pattern_count(struct pattern *pattern, char c)
 {
-	size_t *parts = &pattern->parts[pattern->groups];
+	struct pattern_size *size = &pattern->sizes[pattern->groups];
+	const struct pattern_size item = {1, strchr("*+?|", c) ? 1 : 0};
 
 	if (c == '(') {
-		*parts = 0;
+		*size = (struct pattern_size){0};
 		return true;
 	}
-	if (c == ')')
-		pattern->last = parts[1] + 1;
-	else if (c != '+')
-		pattern->last = strchr("*?", c) ? pattern->last : 0;
-	if (c == ')' || c == '+')
-		*parts += pattern->last;
-	if (c == '+')
-		pattern->last *= 2;
-	else if (c != ')')
-		pattern->last++;
-	*parts += 1;
-	return *parts <= PATTERN_MAX;
+	if (c == ')') {
+		pattern->last = size[1];
+		pattern_size_add(size, pattern->last);
+	} else if (c == '+') {
+		pattern_size_add(size, pattern->last);
+		pattern_size_add(&pattern->last, pattern->last);
+	} else if (!strchr("*?", c)) {
+		pattern->last = (struct pattern_size){0};
+	}
+	pattern_size_add(&pattern->last, item);
+	pattern_size_add(size, item);
+	return size->parts <= PATTERN_MAX && size->choices <= CHOICES_MAX;
 }
 
 static bool pattern_item(struct pattern *pattern)
@@ -135,16 +155,52 @@ static bool pattern_item(struct pattern *pattern)
 	return true;
 }
 
-/* Compiles "^(TEXT)$" of RE2. Returns 0, -EINVAL if POSIX has no equal expression, or -ENOMEM. */
-static int compile_frames(regex_t *regex, const char *text)
+/* An expression, and what was matched since it was compiled. */
+struct frame_pattern {
+	char *text; /* NULL: there is none */
+	regex_t regex;
+	bool is_compiled;
+	size_t matched; /* bytes */
+};
+
+static void frame_pattern_clear(struct frame_pattern *frames)
+{
+	if (frames->is_compiled)
+		regfree(&frames->regex);
+	frames->is_compiled = false;
+	frames->matched = 0;
+}
+
+/* Returns 0, -EINVAL or -ENOMEM. */
+static int frame_pattern_compile(struct frame_pattern *frames)
+{
+	int err;
+
+	frame_pattern_clear(frames);
+	err = regcomp(&frames->regex, frames->text, REG_EXTENDED | REG_NOSUB);
+	frames->is_compiled = !err;
+	return err == REG_ESPACE ? -ENOMEM : err ? -EINVAL : 0;
+}
+
+static void frame_pattern_free(struct frame_pattern *frames)
+{
+	frame_pattern_clear(frames);
+	free(frames->text);
+}
+
+/*
+ * Sets the expression to "^(TEXT)$" of RE2. Returns 0, -EINVAL if POSIX has no equal expression, or
+ * -ENOMEM.
+ */
+static int frame_pattern_init(struct frame_pattern *frames, const char *text)
 {
 	char *translated = malloc(6 * strlen(text) + sizeof("^()$"));
 	struct pattern pattern = {.at = text, .out = translated};
 	bool translates = strlen(text) <= PATTERN_MAX;
-	int err;
 
 	if (!translated)
 		return -ENOMEM;
+	frames->text = translated;
 	memcpy(pattern.out, "^(", 2);
 	pattern.out += 2;
 	while (translates && *pattern.at) {
@@ -153,16 +209,27 @@ static int compile_frames(regex_t *regex, const char *text)
 		translates = pattern_item(&pattern) && pattern_count(&pattern, c);
 	}
 	memcpy(pattern.out, ")$", sizeof(")$"));
-	err = !translates || pattern.groups ? REG_BADPAT
-					    : regcomp(regex, translated, REG_EXTENDED | REG_NOSUB);
-	free(translated);
-	return err == REG_ESPACE ? -ENOMEM : err ? -EINVAL : 0;
+	return !translates || pattern.groups ? -EINVAL : frame_pattern_compile(frames);
+}
+
+/* Returns 1, 0, or -ENOMEM. */
+static int frame_pattern_matches(struct frame_pattern *frames, const char *name)
+{
+	const size_t length = strlen(name);
+	int err = 0;
+
+	if (frames->matched && frames->matched + length > COMPILED_BYTES_MAX)
+		err = frame_pattern_compile(frames);
+	if (err)
+		return -ENOMEM;
+	frames->matched += length;
+	return !regexec(&frames->regex, name, 0, NULL, 0);
 }
 
 /* The functions of a profile that are to be dropped. */
 struct droppers {
-	regex_t drop, keep;
-	bool has_drop, has_keep;
+	struct frame_pattern drop, keep;
+	int64_t end_ns; /* CPU time of the thread */
 };
 
 /* Copies a name without its arguments, as simplifyFunc() of pprof. */
@@ -188,15 +255,21 @@ static void simple_name(const char *name, char simple[FUNCTION_MAX])
 	simple[used] = '\0';
 }
 
-static bool is_dropped_function(const struct droppers *droppers, const char *name)
+/* Returns 1, 0, -ENOMEM, or -ETIME if the names take too much CPU time. */
+static int is_dropped_function(struct droppers *droppers, const char *name)
 {
 	char simple[FUNCTION_MAX];
+	int dropped, kept = 0;
 
 	if (!*name)
-		return false;
+		return 0;
+	if (now_ns(CLOCK_THREAD_CPUTIME_ID) > droppers->end_ns)
+		return -ETIME;
 	simple_name(name, simple);
-	return !regexec(&droppers->drop, simple, 0, NULL, 0) &&
-	       !(droppers->has_keep && !regexec(&droppers->keep, simple, 0, NULL, 0));
+	dropped = frame_pattern_matches(&droppers->drop, simple);
+	if (dropped > 0 && droppers->keep.text)
+		kept = frame_pattern_matches(&droppers->keep, simple);
+	return kept < 0 ? kept : kept ? 0 : dropped;
 }
 
 struct pruner {
@@ -207,18 +280,20 @@ struct pruner {
 	uint32_t *room; /* for one stack or label set */
 };
 
-/* Finds the outermost dropped line of each location. Returns 0 or -ENOMEM. */
-static int find_cuts(struct pruner *pruner, const struct droppers *droppers)
+/* Finds the outermost dropped line of each location. Returns 0, -ENOMEM or -ETIME. */
+static int find_cuts(struct pruner *pruner, struct droppers *droppers)
 {
 	const struct profile *from = pruner->from;
 	bool *dropped = calloc(from->functions.count, sizeof(*dropped));
+	int found = dropped ? 0 : -ENOMEM;
 
-	if (!dropped)
-		return -ENOMEM;
-	for (size_t i = 1; i < from->functions.count; i++)
-		dropped[i] = is_dropped_function(droppers,
-						 profile_text(from, from->functions.items[i].name));
-	for (size_t i = 1; i < from->locations.count; i++) {
+	for (size_t i = 1; i < from->functions.count && found >= 0; i++) {
+		found = is_dropped_function(droppers,
+					    profile_text(from, from->functions.items[i].name));
+		if (found >= 0)
+			dropped[i] = found;
+	}
+	for (size_t i = 1; i < from->locations.count && found >= 0; i++) {
 		const struct profile_location *location = &from->locations.items[i];
 		uint32_t cut = location->line_count;
 
@@ -227,7 +302,7 @@ static int find_cuts(struct pruner *pruner, const struct droppers *droppers)
 		pruner->cuts[i] = cut;
 	}
 	free(dropped);
-	return 0;
+	return MIN(found, 0);
 }
 
 /* Returns the location of the new profile, without the lines that are dropped. */
@@ -293,7 +368,7 @@ static void prune_sample(struct pruner *pruner, size_t number)
 				 profile_label_set(pruner->into, pruner->room, count));
 }
 
-static int prune_all(struct pruner *pruner, const struct droppers *droppers)
+static int prune_all(struct pruner *pruner, struct droppers *droppers)
 {
 	const struct profile *from = pruner->from;
 	int err = profile_translation_init(&pruner->translation, pruner->into, from);
@@ -325,14 +400,13 @@ static int prune_all(struct pruner *pruner, const struct droppers *droppers)
 static int compile_droppers(struct droppers *droppers, const struct profile *profile,
 			    struct error *warning)
 {
-	int err = compile_frames(&droppers->drop, profile_text(profile, profile->drop_frames));
+	int err = frame_pattern_init(&droppers->drop, profile_text(profile, profile->drop_frames));
 	const char *name = "drop_frames";
 
-	droppers->has_drop = !err;
 	if (!err && profile->keep_frames) {
 		name = "keep_frames";
-		err = compile_frames(&droppers->keep, profile_text(profile, profile->keep_frames));
-		droppers->has_keep = !err;
+		err = frame_pattern_init(&droppers->keep,
+					 profile_text(profile, profile->keep_frames));
 	}
 	if (err == -EINVAL)
 		error_set(warning, EINVAL,
@@ -344,7 +418,7 @@ static int compile_droppers(struct droppers *droppers, const struct profile *pro
 
 int frame_prune(const struct profile *profile, struct profile **pruned, struct error *warning)
 {
-	struct droppers droppers = {.has_drop = false};
+	struct droppers droppers = {.end_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) + PRUNE_CPU_NS};
 	struct pruner pruner = {.from = profile};
 	int err;
 
@@ -361,9 +435,13 @@ int frame_prune(const struct profile *profile, struct profile **pruned, struct e
 		else
 			*pruned = pruner.into;
 	}
-	if (droppers.has_drop)
-		regfree(&droppers.drop);
-	if (droppers.has_keep)
-		regfree(&droppers.keep);
-	return err == -EINVAL ? 0 : err;
+	frame_pattern_free(&droppers.drop);
+	frame_pattern_free(&droppers.keep);
+	if (err == -ETIME)
+		error_set(warning, ETIME,
+			  "drop_frames of the profile takes more than %u s of CPU time: all frames "
+			  "are "
+			  "shown",
+			  (unsigned int)(PRUNE_CPU_NS / NS_PER_SECOND));
+	return err == -EINVAL || err == -ETIME ? 0 : err;
 }

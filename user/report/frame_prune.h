@@ -12,7 +12,8 @@ struct profile;
  * of its profile/prune.go): the frame nearest to the root counts, the frames at the root of a stack
  * stay even if they match, and samples keep their values. Names are compared without arguments.
  * *pruned is NULL, and `warning` empty, if the profile has no drop_frames; NULL, with the reason as
- * one line, if a pattern needs syntax that POSIX lacks. Returns 0 or -ENOMEM.
+ * one line, if a pattern needs syntax that POSIX lacks, has more than 512 repetitions and
+ * alternatives, or takes more than 10 s of CPU time. Returns 0 or -ENOMEM.
  */
 int frame_prune(const struct profile *profile, struct profile **pruned, struct error *warning);
 

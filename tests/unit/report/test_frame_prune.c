@@ -5,12 +5,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/profile_merge.h"
 #include "report/folded.h"
 #include "report/frame_prune.h"
 #include "sample_profile.h"
+
+/* CPU time of each look at the clock, ns. */
+static int64_t cpu_ns;
+
+/* The clock of CPU time is the test's; cmocka reads another one. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	static int64_t now;
+
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	now += cpu_ns;
+	*time = (struct timespec){.tv_sec = now / NS_PER_SECOND, .tv_nsec = now % NS_PER_SECOND};
+	return 0;
+}
 
 static struct profile *with_patterns(struct profile *profile, const char *drop, const char *keep)
 {
@@ -114,6 +132,7 @@ static void other_patterns_are_refused(void **state)
 	static const char *const refused[] = {"(",     "a)",   "[a",    "(a)\\1", "\\pL",
 					      "(?i)a", "a{9}", "[\\w]", "a\\",    "[[:alpha:]]"};
 	char deep[2 * 101 + 1], nested[3 * 40 + 2] = "", repeated[42] = "a";
+	char options[2 * 513 + 1];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
@@ -131,6 +150,46 @@ static void other_patterns_are_refused(void **state)
 	expect_refused(nested, "", "drop_frames");
 	memset(repeated + 1, '+', 40);
 	expect_refused(repeated, "", "drop_frames");
+	for (size_t i = 0; i < 513; i++)
+		memcpy(options + 2 * i, ".?", 3);
+	expect_refused(options, "", "drop_frames");
+	expect_refused("f", options, "keep_frames");
+}
+
+static void names_have_a_limit_of_cpu_time(void **state)
+{
+	(void)state;
+	cpu_ns = 6 * NS_PER_SECOND;
+	expect_refused("f", "", "drop_frames of the profile takes more than 10 s");
+	cpu_ns = 0;
+}
+
+/* Their expression is compiled again after some of them. */
+static void many_names_are_matched(void **state)
+{
+	struct profile *profile = profile_new(), *pruned;
+	struct error warning;
+	char name[32];
+
+	(void)state;
+	assert_non_null(profile);
+	profile_set_recorded_types(profile);
+	for (uint64_t i = 0; i < 3000; i++) {
+		uint32_t stack[2];
+
+		snprintf(name, sizeof(name), "%s_%u", i % 3 ? "other" : "dropped", (unsigned int)i);
+		stack[0] = example_location(profile, 0, i + 1, NULL, name);
+		stack[1] = example_location(profile, 0, 4000, NULL, "main");
+		profile_add(profile, profile_stack(profile, stack, 2), 0, (const int64_t[]){1, 10});
+	}
+	with_patterns(profile, "(dropped|other)_[0-9]+", "other.*");
+	assert_int_equal(frame_prune(profile, &pruned, &warning), 0);
+	assert_string_equal(warning.text, "");
+	assert_non_null(pruned);
+	/* 2000 stacks that are kept, and one of all that lost their leaf. */
+	assert_int_equal(pruned->samples.count, 2001);
+	profile_free(pruned);
+	profile_free(profile);
 }
 
 static void repetitions_of_repetitions_are_allowed(void **state)
@@ -179,6 +238,8 @@ int main(void)
 		cmocka_unit_test(frames_at_the_root_stay),
 		cmocka_unit_test(names_are_compared_without_arguments),
 		cmocka_unit_test(other_patterns_are_refused),
+		cmocka_unit_test(names_have_a_limit_of_cpu_time),
+		cmocka_unit_test(many_names_are_matched),
 		cmocka_unit_test(repetitions_of_repetitions_are_allowed),
 		cmocka_unit_test(others_stay_as_they_are),
 		cmocka_unit_test(merged_profiles_keep_the_patterns),
