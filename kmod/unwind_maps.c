@@ -654,8 +654,12 @@ static int sb_unwind_maps_change(struct sb_unwind_maps *maps, const struct sb_un
 	return err;
 }
 
-/* Returns the mapping of an address in an array that is in a slot, or NULL. */
-static const struct sb_unwind_map *sb_unwind_maps_at(const struct sb_unwind_maps *maps, u64 address)
+/*
+ * Returns the mapping of an address in an array that is in a slot, or NULL. Inline: each mapping event
+ * takes it.
+ */
+static __always_inline const struct sb_unwind_map *
+sb_unwind_maps_at(const struct sb_unwind_maps *maps, u64 address)
 {
 	u32 chunk;
 
