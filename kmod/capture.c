@@ -774,10 +774,12 @@ void sb_capture_work(struct work_struct *work)
 		WRITE_ONCE(spaces->wake_due, false);
 	delay = sb_spaces_do_work(spaces);
 	bigger = !list_empty(&spaces->big);
-	if (spaces->urgent)
+	if (spaces->urgent && time_after_eq(jiffies, spaces->urgent_next)) {
+		spaces->urgent_next = jiffies + HZ / 20;
 		WRITE_ONCE(spaces->wake_due, true);
-	else if (spaces->ring.head != head)
+	} else if (spaces->ring.head != head) {
 		sb_spaces_announce(spaces);
+	}
 	spaces->urgent = false;
 	mmap_events_delay = sb_spaces_mmap_events_delay(spaces);
 	WRITE_ONCE(spaces->mmap_events_deferred, mmap_events_delay);

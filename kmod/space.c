@@ -1019,6 +1019,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	INIT_LIST_HEAD(&spaces->locked);
 	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
+	spaces->urgent_next = jiffies;
 	INIT_DELAYED_WORK(&spaces->work, worker);
 	INIT_DELAYED_WORK(&spaces->wake_work, sb_spaces_wake_work);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);

@@ -221,6 +221,7 @@ struct sb_spaces {
 	bool probe_seen_off;
 	u64 charged;			/* ns of this run that are charged already */
 	bool urgent;			/* the reader is woken for what the worker writes now */
+	unsigned long urgent_next;	/* jiffies: not before, as processes can cause it */
 
 	/* The worker; others read it without the lock. */
 	bool mmap_events_deferred;	/* the worker has queued itself for them; read by the probes */
