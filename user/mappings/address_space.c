@@ -39,12 +39,18 @@
  */
 #define REPLACED_ROUNDS 10u
 /*
- * Comparisons of anonymous memory of a process with files, at most: another process could make the
- * reader compare for ever. Each one finds as many pages as moved_text.h says.
+ * Comparisons of anonymous memory with files, of all processes together, in pages a second: 1 to
+ * 2 % of a CPU. Processes could make the reader compare for ever. They may be used at once.
  */
-#define COMPARISONS_MAX 256u
-/* Comparisons that hang, of all processes, after which there are none: each delays all samples. */
-#define COMPARISONS_HUNG_MAX 3u
+#define COMPARED_PAGES 4096
+/* A comparison also costs a thread and an open file, and a range that is passed on an ioctl(). */
+#define COMPARISON_PAGES 32
+#define SENT_PAGES 4
+/* Seconds without a comparison after a slow comparison, and after a hanging comparison. */
+#define SLOW_SECONDS 10
+#define HUNG_SECONDS 600
+/* Pages that were compared, and differ: sampled code is often in few pages. A power of two. */
+#define DIFFERENT_PAGES 64u
 /* Ranges of moved text that are not passed on yet, of an address space; others are not. */
 #define UNSENT_MAX 8u
 #define NO_SLOT UINT32_MAX
@@ -57,6 +63,13 @@ struct unsent_text {
 struct unsent_texts {
 	struct unsent_text items[UNSENT_MAX];
 	uint32_t tried_at; /* generation of the last attempt */
+};
+
+/* A page of an address space, at a generation, that has not the bytes of a file. */
+struct different_page {
+	uint64_t address_space; /* 0: none */
+	uint64_t page;
+	uint32_t generation, segment;
 };
 
 /* Anonymous memory of an address space, at a generation, that no file reaches. */
@@ -80,7 +93,7 @@ struct address_space {
 	uint32_t announced_at; /* round of checks */
 	uint32_t noted_generation; /* the latest one at table->noted_at */
 	uint32_t holds; /* see address_space_hold() */
-	uint16_t comparisons; /* of anonymous memory with files, up to COMPARISONS_MAX */
+	bool comparison_hung; /* of its memory with a file: there is no other one */
 	uint8_t unsent_count;
 	bool announced; /* by a record of its own */
 	uint8_t unannounced_checks; /* rounds of checks without a record */
@@ -120,8 +133,10 @@ struct address_spaces {
 	void *forget_arg;
 	moved_text_fn *moved_text;
 	void *moved_text_arg;
-	unsigned int comparisons_hung; /* up to COMPARISONS_HUNG_MAX */
+	int64_t compared_pages; /* that may be compared; less than 0: later ones, too */
+	uint64_t compared_at; /* ns, when they were counted last */
 	struct plain_memory plain; /* which was found last */
+	struct different_page different[DIFFERENT_PAGES]; /* by hash */
 	struct process process; /* read last: a process that calls exec has several spaces */
 	bool same_pid_ns;
 	uint64_t noted_at; /* ns: when the latest generations were noted */
@@ -144,6 +159,7 @@ struct address_spaces *address_spaces_new(const char *root, struct mapped_files 
 	}
 	spaces->files = files;
 	spaces->same_pid_ns = true;
+	spaces->compared_pages = COMPARED_PAGES;
 	spaces->unused = NO_SLOT;
 	return spaces;
 }
@@ -471,10 +487,14 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 
 /* Moved text, see moved_text.h */
 
-/* Passes on what was not accepted before; what has been replaced since is forgotten. */
+/*
+ * Passes on what was not accepted before; what has been replaced since is forgotten. The module
+ * refuses all of them alike as long as it is at another generation.
+ */
 static void send_texts(struct address_space *space, uint32_t generation)
 {
-	const struct address_spaces *spaces = space->table;
+	struct address_spaces *spaces = space->table;
+	bool refused = spaces->compared_pages <= 0;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < space->unsent_count; i++) {
@@ -489,9 +509,15 @@ static void send_texts(struct address_space *space, uint32_t generation)
 		const struct mapping *mapping =
 			mapping_history_find(space->history, generation, text->start);
 
-		if (mapping && mapping->segment >= SEGMENT_FILES && mapping->end >= text->end &&
-		    spaces->moved_text(&moved, spaces->moved_text_arg) == -ESTALE)
-			space->unsent->items[kept++] = *text;
+		if (!mapping || mapping->segment < SEGMENT_FILES || mapping->end < text->end)
+			continue;
+		if (!refused) {
+			spaces->compared_pages -= SENT_PAGES;
+			refused = spaces->moved_text(&moved, spaces->moved_text_arg) == -ESTALE;
+			if (!refused)
+				continue;
+		}
+		space->unsent->items[kept++] = *text;
 	}
 	space->unsent_count = (uint8_t)kept;
 	space->unsent->tried_at = generation;
@@ -510,21 +536,47 @@ static void add_unsent_text(struct address_space *space, const struct mapping *t
 			(struct unsent_text){text->start, text->end, beside->start};
 }
 
+static struct different_page *different_page_of(struct address_spaces *spaces, uint64_t id,
+						uint64_t page)
+{
+	const uint32_t hash = hash_number(hash_number(HASH_START, id), page);
+
+	return &spaces->different[hash % DIFFERENT_PAGES];
+}
+
+/* Accounts for a comparison that has returned `result`. */
+static void count_comparison(struct address_space *space, int result, const struct moved_text *text)
+{
+	struct address_spaces *spaces = space->table;
+
+	spaces->compared_pages -= COMPARISON_PAGES;
+	if (result > 0)
+		spaces->compared_pages -= (int64_t)((text->end - text->start) / MOVED_TEXT_PAGE);
+	if (text->is_slow)
+		spaces->compared_pages -= (int64_t)SLOW_SECONDS * COMPARED_PAGES;
+	if (result == -ETIMEDOUT)
+		spaces->compared_pages -= (int64_t)HUNG_SECONDS * COMPARED_PAGES;
+	space->comparison_hung |= result == -ETIMEDOUT;
+}
+
 /*
  * Sets *part to the part of an anonymous mapping, around an address, that has the text of the file
  * of another mapping, at the addresses that it would have there. Returns whether there is one. Sets
  * *reaches if another address of the anonymous mapping may be in such a part.
  */
-static bool find_text_of(struct address_space *space, const struct mapping *mapping,
-			 uint64_t address, const struct mapping *other, struct mapping *part,
-			 bool *reaches)
+static bool find_text_of(struct address_space *space, uint32_t generation,
+			 const struct mapping *mapping, uint64_t address,
+			 const struct mapping *other, struct mapping *part, bool *reaches)
 {
 	const struct mapped_files *files = space->table->files;
 	bool is_offset;
 	const struct mapped_file *file = segment_file(files, other->segment, &is_offset);
 	const uint64_t size = file ? mapped_file_size(file) : 0;
+	const struct different_page tried = {space->id, address & -MOVED_TEXT_PAGE, generation,
+					     other->segment};
+	struct different_page *known = different_page_of(space->table, space->id, tried.page);
 	struct moved_text text = {.address = address, .pid = space->pid};
-	int equal;
+	int result;
 
 	text.offset = address + other->bias - (file && !is_offset ? file->vaddr_bias : 0);
 	if (text.offset >= size) {
@@ -534,16 +586,25 @@ static bool find_text_of(struct address_space *space, const struct mapping *mapp
 		return false;
 	}
 	*reaches = true;
+	if (known->address_space == tried.address_space && known->page == tried.page &&
+	    known->generation == tried.generation && known->segment == tried.segment)
+		return false;
 	text.start = MAX(mapping->start, address - MIN(address, text.offset));
 	text.end = MIN(mapping->end, address + (size - text.offset));
-	equal = moved_text_compare(files, file, &text);
-	space->comparisons++;
-	if (equal < 0) {
-		space->comparisons = COMPARISONS_MAX;
-		space->table->comparisons_hung++;
-	}
+	result = moved_text_compare(files, file, &text);
+	if (result == -EAGAIN)
+		return false;
+	count_comparison(space, result, &text);
+	if (!result)
+		*known = tried;
 	*part = (struct mapping){text.start, text.end, other->bias, other->segment};
-	return equal > 0;
+	return result > 0;
+}
+
+static bool may_have_moved_text(const struct address_space *space)
+{
+	return space->history && space->announced && space->table->same_pid_ns &&
+	       !space->comparison_hung && space->table->compared_pages > 0;
 }
 
 /*
@@ -563,24 +624,18 @@ static bool join_text(struct address_space *space, uint32_t generation,
 	    address >= plain->start && address < plain->end)
 		return false;
 
-	for (unsigned int after = 0; after < 2 && space->comparisons < COMPARISONS_MAX; after++) {
+	for (unsigned int after = 0; after < 2 && may_have_moved_text(space); after++) {
 		if (!mapping_history_neighbour(space->history, address, after, &neighbour) ||
-		    !find_text_of(space, &whole, address, &neighbour, &text, &reaches) ||
+		    !find_text_of(space, generation, &whole, address, &neighbour, &text,
+				  &reaches) ||
 		    mapping_history_correct(space->history, &text))
 			continue;
 		add_unsent_text(space, &text, &neighbour);
 		return true;
 	}
-	if (!reaches)
+	if (!reaches && may_have_moved_text(space))
 		*plain = (struct plain_memory){space->id, whole.start, whole.end, generation};
 	return false;
-}
-
-static bool may_have_moved_text(const struct address_space *space)
-{
-	return space->history && space->announced && space->table->same_pid_ns &&
-	       space->comparisons < COMPARISONS_MAX &&
-	       space->table->comparisons_hung < COMPARISONS_HUNG_MAX;
 }
 
 /* Looks an address up, and finds out whether it is in text that was moved. */
@@ -679,6 +734,19 @@ const struct mapping *address_space_mapping_at(struct address_space *space, uint
 	return find_joined(space, generation, address);
 }
 
+/* Whether mapping_history_neighbour() would find a mapping of a file. */
+static bool has_file_beside(const struct mapping_view *view, size_t index)
+{
+	const size_t first = index - MIN(index, MAPPING_HISTORY_NEIGHBOURS + 1);
+	const size_t end = MIN(view->count, index + MAPPING_HISTORY_NEIGHBOURS + 2);
+
+	for (size_t i = first; i < end; i++) {
+		if (view->mappings[i].segment >= SEGMENT_FILES)
+			return true;
+	}
+	return false;
+}
+
 /* As find_joined(), of all mappings of a view. Returns whether one was text. */
 static bool join_texts(struct address_space *space, uint32_t generation,
 		       const struct mapping_view *view)
@@ -686,7 +754,7 @@ static bool join_texts(struct address_space *space, uint32_t generation,
 	bool joined = false;
 
 	for (size_t i = 0; i < view->count && may_have_moved_text(space); i++) {
-		if (view->mappings[i].segment == SEGMENT_ANON)
+		if (view->mappings[i].segment == SEGMENT_ANON && has_file_beside(view, i))
 			joined |= join_text(space, generation, &view->mappings[i],
 					    view->mappings[i].start);
 	}
@@ -933,6 +1001,21 @@ static bool try_forget(struct address_spaces *spaces, struct address_space *spac
 	return true;
 }
 
+static void count_time_for_comparisons(struct address_spaces *spaces, uint64_t now)
+{
+	const uint64_t elapsed_ms = (now - spaces->compared_at) / (NS_PER_SECOND / 1000);
+
+	if (now < spaces->compared_at || !elapsed_ms)
+		return;
+	/* A program may have copied its text meanwhile. */
+	memset(spaces->different, 0, sizeof(spaces->different));
+	if (spaces->compared_at)
+		spaces->compared_pages =
+			MIN(COMPARED_PAGES,
+			    spaces->compared_pages + (int64_t)elapsed_ms * COMPARED_PAGES / 1000);
+	spaces->compared_at = now;
+}
+
 int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
 				   bool check_alive)
 {
@@ -940,6 +1023,7 @@ int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen,
 	size_t kept = 0;
 	int err = 0;
 
+	count_time_for_comparisons(spaces, now);
 	for (size_t i = 0; i < spaces->count; i++) {
 		struct address_space *space = spaces->list[i];
 

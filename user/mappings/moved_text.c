@@ -14,31 +14,36 @@
 #include "lib/timed_call.h"
 #include "mappings/opened_files.h"
 
-#define TEXT_PAGE UINT64_C(4096)
 #define COMPARE_TIMEOUT_NS NS_PER_SECOND
+/* What is equal after this time is enough: pages may have to come from a disk. */
+#define COMPARE_SLOW_NS (NS_PER_SECOND / 5)
 
 /* What is compared, in a thread that may be left behind. */
 struct text_comparison {
 	int fd;
 	struct moved_text text; /* reduced to what is equal */
+	int64_t end_ns; /* when no other page is compared */
 	bool is_varied; /* not all of it is the same byte */
-	uint8_t memory[TEXT_PAGE], file[TEXT_PAGE];
+	uint8_t memory[MOVED_TEXT_PAGE], file[MOVED_TEXT_PAGE];
 };
 
 /* Returns whether the page that begins at an address has the bytes of the file. */
 static bool is_page_equal(struct text_comparison *comparison, uint64_t address)
 {
 	const struct moved_text *text = &comparison->text;
-	const struct iovec local = {comparison->memory, TEXT_PAGE},
-			   remote = {(void *)(uintptr_t)address, TEXT_PAGE};
+	const struct iovec local = {comparison->memory, MOVED_TEXT_PAGE},
+			   remote = {(void *)(uintptr_t)address, MOVED_TEXT_PAGE};
 	const off_t offset = (off_t)(text->offset + (address - text->address));
 
-	if (pread(comparison->fd, comparison->file, TEXT_PAGE, offset) != (ssize_t)TEXT_PAGE ||
-	    process_vm_readv((pid_t)text->pid, &local, 1, &remote, 1, 0) != (ssize_t)TEXT_PAGE ||
-	    memcmp(comparison->memory, comparison->file, TEXT_PAGE) != 0)
+	if (pread(comparison->fd, comparison->file, MOVED_TEXT_PAGE, offset) !=
+		    (ssize_t)MOVED_TEXT_PAGE ||
+	    process_vm_readv((pid_t)text->pid, &local, 1, &remote, 1, 0) !=
+		    (ssize_t)MOVED_TEXT_PAGE ||
+	    memcmp(comparison->memory, comparison->file, MOVED_TEXT_PAGE) != 0)
 		return false;
-	if (memcmp(comparison->file, comparison->file + 1, TEXT_PAGE - 1) != 0)
+	if (memcmp(comparison->file, comparison->file + 1, MOVED_TEXT_PAGE - 1) != 0)
 		comparison->is_varied = true;
+	comparison->text.is_slow = now_ns(CLOCK_MONOTONIC) >= comparison->end_ns;
 	return true;
 }
 
@@ -46,19 +51,21 @@ static void compare_text(void *arg)
 {
 	struct text_comparison *comparison = arg;
 	struct moved_text *text = &comparison->text;
-	const uint64_t page = text->address & -TEXT_PAGE;
+	const uint64_t page = text->address & -MOVED_TEXT_PAGE;
 	uint64_t start = page, end = page, pages;
 
-	for (pages = 0; pages <= MOVED_TEXT_PAGES_MAX && end < text->end; pages++) {
+	for (pages = 0; pages <= MOVED_TEXT_PAGES_MAX && end < text->end && !text->is_slow;
+	     pages++) {
 		if (!is_page_equal(comparison, end))
 			break;
-		end += TEXT_PAGE;
+		end += MOVED_TEXT_PAGE;
 	}
-	for (pages = 0; end > page && pages < MOVED_TEXT_PAGES_MAX && start > text->start;
+	for (pages = 0;
+	     end > page && pages < MOVED_TEXT_PAGES_MAX && start > text->start && !text->is_slow;
 	     pages++) {
-		if (!is_page_equal(comparison, start - TEXT_PAGE))
+		if (!is_page_equal(comparison, start - MOVED_TEXT_PAGE))
 			break;
-		start -= TEXT_PAGE;
+		start -= MOVED_TEXT_PAGE;
 	}
 	text->start = start;
 	text->end = end;
@@ -98,11 +105,14 @@ int moved_text_compare(const struct mapped_files *files, const struct mapped_fil
 	comparison->fd = fd;
 	comparison->text = *text;
 	comparison->is_varied = false;
+	comparison->end_ns = now_ns(CLOCK_MONOTONIC) + COMPARE_SLOW_NS;
 	err = timed_call(compare_text, drop_comparison, comparison, COMPARE_TIMEOUT_NS);
 	if (err == -ETIMEDOUT)
 		return err;
-	*text = comparison->text;
-	err = !err && comparison->is_varied && text->start < text->end;
+	if (!err) {
+		*text = comparison->text;
+		err = comparison->is_varied && text->start < text->end;
+	}
 	drop_comparison(comparison);
 	return err;
 }

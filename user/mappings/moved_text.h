@@ -8,11 +8,13 @@
 #ifndef STACKBEAT_MAPPINGS_MOVED_TEXT_H
 #define STACKBEAT_MAPPINGS_MOVED_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct mapped_file;
 struct mapped_files;
 
+#define MOVED_TEXT_PAGE UINT64_C(4096)
 /* Pages that are compared with a file at most, on each side of an address. */
 #define MOVED_TEXT_PAGES_MAX 1024u
 
@@ -21,13 +23,14 @@ struct moved_text {
 	uint64_t start, end, address; /* of the memory; and one within it */
 	uint64_t offset; /* of `address` in the file */
 	uint32_t pid;
+	bool is_slow; /* set by a comparison that has ended early, with what is equal by then */
 };
 
 /*
  * Reduces the memory to the pages around `address` that have the bytes of the file, if not all of
- * these bytes are the same. Returns 1; 0 if the page of `address` differs, or can't be read; or
- * -ETIMEDOUT if the memory could not be read within a second, or the file not be opened within 5 s:
- * a process, or its file system, can prevent that.
+ * these bytes are the same. Returns 1; 0 if the page of `address` differs, or can't be read;
+ * -ETIMEDOUT if the memory or the file hangs, as a process can make it; or -EAGAIN if nothing was
+ * compared, as too many calls hang.
  */
 int moved_text_compare(const struct mapped_files *files, const struct mapped_file *file,
 		       struct moved_text *text);

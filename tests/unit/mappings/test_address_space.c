@@ -228,6 +228,15 @@ static int note_moved_text(const struct stackbeat_moved_text *moved, void *arg)
 	return moved_result;
 }
 
+/* Lets the time pass that comparisons have. */
+static void pass_seconds(uint64_t seconds)
+{
+	static uint64_t now = 1;
+
+	now += seconds * 1000 * MS;
+	assert_int_equal(address_spaces_collect_garbage(spaces, 0, now, false), 0);
+}
+
 /* Maps pages of a file and, between them, the copy of its text in an address space. */
 static void map_moved_text(uint64_t space, uint64_t address, uint64_t id, uint16_t flags)
 {
@@ -382,6 +391,8 @@ static void generated_code_in_the_place_of_text_is_anonymous(void **state)
 	assert_int_equal(moved_texts[1].end, address + (6 + 1 + MOVED_TEXT_PAGES_MAX) * PAGE);
 	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
 	--*byte;
+	pass_seconds(1);
+	pass_seconds(1);
 	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
 	assert_int_equal(moved_count, 3);
 	munmap((void *)address, TEXT_PAGES * PAGE);
@@ -403,22 +414,30 @@ static void filler_is_no_text(void **state)
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
-/* The reader makes at most COMPARISONS_MAX comparisons for a process. */
-static void a_process_can_not_make_the_reader_compare_for_ever(void **state)
+/* Each generation of the memory can be compared, but not for ever. */
+static void comparisons_have_a_budget(void **state)
 {
 	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
 	uint8_t *byte = (uint8_t *)(address + 5 * PAGE);
+	uint32_t generation = 2;
 
 	(void)state;
+	pass_seconds(1);
 	++*byte;
-	for (unsigned int i = 0; i < 300; i++)
-		assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	while (generation < 300) {
+		assert_int_equal(segment(1, generation, address + 5 * PAGE), SEGMENT_ANON);
+		fake_mapping(spaces, 1, ++generation, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0,
+			     0);
+		advance(1, generation);
+	}
 	--*byte;
-	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	assert_int_equal(segment(1, generation, address + 5 * PAGE), SEGMENT_ANON);
+	pass_seconds(1);
+	expect_text(generation, address + 5 * PAGE, 0x400000 + 5 * PAGE);
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
-/* A comparison that hangs is the last one of its process, and the third one is the last of all. */
+/* A comparison that hangs is the last one of its process, and of all for ten minutes. */
 static void hanging_comparisons_end(void **state)
 {
 	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
@@ -427,17 +446,17 @@ static void hanging_comparisons_end(void **state)
 	(void)state;
 	assert_int_equal(mapped_file_hold(mapped, mapped_files_get(mapped, id)), 0);
 	mapped_files_finish(mapped);
-	for (uint64_t space = 1; space <= 3; space++) {
-		if (space > 1)
-			map_moved_text(space, address, id, STACKBEAT_MAPPING_VADDR);
-		calls_hang = true;
-		assert_int_equal(segment(space, 2, address + 5 * PAGE), SEGMENT_ANON);
-		calls_hang = false;
-		assert_int_equal(segment(space, 2, address + 5 * PAGE), SEGMENT_ANON);
-	}
-	map_moved_text(4, address, id, STACKBEAT_MAPPING_VADDR);
-	assert_int_equal(segment(4, 2, address + 5 * PAGE), SEGMENT_ANON);
-	assert_int_equal(moved_count, 0);
+	pass_seconds(1);
+	calls_hang = true;
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	calls_hang = false;
+	map_moved_text(2, address, id, STACKBEAT_MAPPING_VADDR);
+	pass_seconds(598);
+	assert_int_equal(segment(2, 2, address + 5 * PAGE), SEGMENT_ANON);
+	pass_seconds(2);
+	assert_true(segment(2, 2, address + 5 * PAGE) >= SEGMENT_FILES);
+	pass_seconds(2);
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
@@ -1192,7 +1211,7 @@ int main(void)
 		TEST(text_that_the_module_does_not_know_yet_is_passed_on_later),
 		TEST(generated_code_in_the_place_of_text_is_anonymous),
 		TEST(filler_is_no_text),
-		TEST(a_process_can_not_make_the_reader_compare_for_ever),
+		TEST(comparisons_have_a_budget),
 		TEST(hanging_comparisons_end),
 		TEST(generated_code_is_compared_with_no_file_again),
 		TEST(memory_of_a_process_that_has_ended_is_anonymous),
