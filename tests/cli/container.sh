@@ -151,6 +151,14 @@ the_root_file_system_stays_as_it_is() {
 	grep -q '^NoNewPrivs:.1$' "/proc/$pid/status" || fail "new privileges"
 }
 
+# The first six capabilities of docs/containers.md: PERFMON, SYS_PTRACE, CHECKPOINT_RESTORE, DAC_READ_SEARCH, SYSLOG, IPC_LOCK.
+other_capabilities_are_given_up() {
+	local pid kept
+	pid=$(pgrep -P "${servers[nothing]}")
+	kept=$(awk '/^CapEff:/ { print $2 }' "/proc/$pid/status")
+	((16#$kept == (1 << 38 | 1 << 19 | 1 << 40 | 1 << 2 | 1 << 34 | 1 << 14))) || fail "capabilities $kept"
+}
+
 # All of the others at once, as each waits most of the time. What the machine does not ask for can't be missed.
 without_a_right_something_is_missing() {
 	local right lacking
@@ -181,7 +189,7 @@ without_a_right_something_is_missing() {
 
 waits=()
 tests=(with_all_rights_everything_works)
-! is_in_tier check || tests+=(services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is)
+! is_in_tier check || tests+=(services_are_named_by_their_control_groups the_root_file_system_stays_as_it_is other_capabilities_are_given_up)
 ! is_in_tier long || tests+=(without_a_right_something_is_missing)
 skipped=''
 if ((EUID != 0)); then
