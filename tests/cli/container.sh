@@ -83,7 +83,7 @@ start_server() {
 	[[ ! -d $scratch/volume.nothing/cache ]] || cp -r "$scratch/volume.nothing/cache" "$scratch/volume.$1"
 	# Their control group is the root of the container's cgroup namespace.
 	# shellcheck disable=SC2016
-	timeout "$hang" bash -c '[[ ! $0 ]] || echo $$ >"$0/pod/cgroup.procs"; exec "$@"' "$group" python3 "$top/tests/cli/container.py" "$manifest" "$scratch/root" "$scratch/volume.$1" "$1" \
+	timeout $((2 * hang)) bash -c '[[ ! $0 ]] || echo $$ >"$0/pod/cgroup.procs"; exec "$@"' "$group" python3 "$top/tests/cli/container.py" "$manifest" "$scratch/root" "$scratch/volume.$1" "$1" \
 		-F 199 --window 1 --listen unix:/var/lib/stackbeat/socket >"$scratch/messages.$1" 2>&1 </dev/null &
 	servers[$1]=$!
 }

@@ -27,6 +27,7 @@
 /* Files that are remembered: of each, some hundred bytes. */
 #define PERF_FILES_MAX (1u << 16)
 #define OPEN_TIMEOUT_NS NS_PER_SECOND
+#define OPEN_FAILURES_MAX 8u /* of a file, in processes that live */
 
 static const char deleted[] = " (deleted)";
 
@@ -38,6 +39,7 @@ struct perf_file {
 	uint64_t id; /* 0: none yet, or released */
 	int fd; /* held; -1: none */
 	uint32_t uses; /* by mappings */
+	uint32_t failures; /* to open it; OPEN_FAILURES_MAX: it is not opened any more */
 	bool is_unlinked;
 	bool was_read; /* `code` are known */
 };
@@ -300,31 +302,51 @@ static void drop_find_file(void *arg)
 	free(call);
 }
 
-/* Opens a file, and reads its headers. A file system that hangs costs OPEN_TIMEOUT_NS. */
-static void open_file(struct perf_file *file, const struct perf_file_place *place)
+/* Returns whether a process has a root directory: it lives, and is no zombie. Does not block. */
+static bool has_root(uint32_t pid)
+{
+	char path[32], target;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/root", pid);
+	return readlink(path, &target, 1) >= 0 || errno != ENOENT;
+}
+
+/*
+ * Opens a file, and reads its headers. A file system that hangs costs OPEN_TIMEOUT_NS once. Returns
+ * what was found, which the caller drops by drop_find_file(); NULL: nothing.
+ */
+static struct find_file_call *open_file(struct perf_file *file, const struct perf_file_place *place)
 {
 	struct find_file_call *call = calloc(1, sizeof(*call));
+	int err;
 
 	if (!call)
-		return;
+		return NULL;
 	call->key = file->key;
 	call->place = *place;
 	call->fd = -1;
 	call->path = strdup(file->path);
-	if (call->path) {
-		int err = timed_call(find_file, drop_find_file, call, OPEN_TIMEOUT_NS);
-
-		if (err == -ETIMEDOUT)
-			return;
-		if (!err && call->fd >= 0) {
-			file->fd = call->fd;
-			file->size = call->size;
-			file->code = call->code;
-			file->was_read = call->was_read;
-			call->fd = -1;
-		}
+	err = call->path ? timed_call(find_file, drop_find_file, call, OPEN_TIMEOUT_NS) : -ENOMEM;
+	if (err == -ETIMEDOUT) {
+		file->failures = OPEN_FAILURES_MAX;
+		return NULL;
 	}
+	if (!err && call->fd >= 0)
+		return call;
+	if (has_root(place->pid))
+		file->failures++;
 	drop_find_file(call);
+	return NULL;
+}
+
+/*
+ * A process that has ended shows its files no longer, above all in a container, whose own root has
+ * other files. The next process that maps the file may show it.
+ */
+static bool may_open_again(const struct perf_file *file, int fd,
+			   const struct perf_file_place *place)
+{
+	return fd < 0 && file->failures < OPEN_FAILURES_MAX && has_root(place->pid);
 }
 
 static bool add_file_record(const struct perf_file *file, struct record_buffer *out)
@@ -354,15 +376,30 @@ uint64_t perf_files_announce(struct perf_files *files, uint32_t index,
 			     const struct perf_file_place *place, struct record_buffer *out)
 {
 	struct perf_file *file = files->list[index];
+	struct find_file_call *found;
 	uint64_t id;
+	int fd;
 
 	pthread_mutex_lock(&files->mutex);
 	id = file->id;
+	fd = file->fd;
 	pthread_mutex_unlock(&files->mutex);
-	if (id || files->held == STACKBEAT_FILES_MAX)
+	if (files->held == STACKBEAT_FILES_MAX || (id && !may_open_again(file, fd, place)))
 		return id;
-	open_file(file, place);
+	found = open_file(file, place);
+	if (id && !found)
+		return id;
 	pthread_mutex_lock(&files->mutex);
+	/* The reader knows that it has no bytes: another id has them. */
+	if (file->id)
+		hash_remove(&files->by_id, file_id_hash(file->id), index);
+	if (found) {
+		file->fd = found->fd;
+		file->size = found->size;
+		file->code = found->code;
+		file->was_read = found->was_read;
+		found->fd = -1;
+	}
 	file->id = files->last_id + 1;
 	if (hash_add(&files->by_id, file_id_hash(file->id), index)) {
 		file->id = 0;
@@ -379,6 +416,8 @@ uint64_t perf_files_announce(struct perf_files *files, uint32_t index,
 	}
 	id = file->id;
 	pthread_mutex_unlock(&files->mutex);
+	if (found)
+		drop_find_file(found);
 	return id;
 }
 

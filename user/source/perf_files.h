@@ -48,8 +48,9 @@ void perf_files_sweep(struct perf_files *files);
 
 /*
  * Returns the id of a file for records. If it has none, or it was released, opens the file, gives
- * it a new id, and adds its record to `out`. Returns 0 when out of memory, or when too many are
- * held.
+ * it a new id, and adds its record to `out`. A file that could not be opened, as the process has
+ * ended, is opened again at the place of another process, and has another id then. Returns 0 when
+ * out of memory, or when too many are held.
  */
 uint64_t perf_files_announce(struct perf_files *files, uint32_t index,
 			     const struct perf_file_place *place, struct record_buffer *out);

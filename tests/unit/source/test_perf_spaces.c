@@ -4,8 +4,12 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "source/perf_files.h"
 #include "source/perf_record.h"
@@ -225,6 +229,92 @@ static void threads_are_forgotten_after_lost_records(void **state)
 	assert_int_equal(each_record(STACKBEAT_RECORD_MAPPING, nothing), 0);
 }
 
+/* A file in the place of which there is none yet, and its key. */
+struct hidden_file {
+	char path[64], hidden[80];
+	struct perf_file_key key;
+	uint32_t index;
+};
+
+static void hide_file(struct hidden_file *file)
+{
+	struct stat st;
+	int fd;
+
+	snprintf(file->path, sizeof(file->path), "/tmp/stackbeat-test.XXXXXX");
+	fd = mkstemp(file->path);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	snprintf(file->hidden, sizeof(file->hidden), "%s.hidden", file->path);
+	assert_int_equal(rename(file->path, file->hidden), 0);
+	file->key = (struct perf_file_key){
+		.major = major(st.st_dev),
+		.minor = minor(st.st_dev),
+		.inode = st.st_ino,
+	};
+	file->index = perf_files_index(files, &file->key, file->path);
+	assert_int_not_equal(file->index, PERF_FILE_NONE);
+}
+
+static void show_file(const struct hidden_file *file)
+{
+	assert_int_equal(rename(file->hidden, file->path), 0);
+}
+
+/* Of a process that has no such mapping, so that the file is found by its path. */
+static uint64_t announce(const struct hidden_file *file, pid_t pid)
+{
+	const struct perf_file_place place = {(uint32_t)pid, 0x1000, 0x2000};
+
+	return perf_files_announce(files, file->index, &place, &out);
+}
+
+/* In a container, processes that have ended show no files of others. */
+static void file_of_an_ended_process_is_found_in_the_next_one(void **state)
+{
+	struct hidden_file file;
+	uint64_t first, second;
+	int fd;
+
+	(void)state;
+	hide_file(&file);
+	for (unsigned int i = 0; i < 100; i++)
+		first = announce(&file, PID);
+	assert_int_not_equal(first, 0);
+	assert_int_equal(perf_files_open(files, first), -ENOENT);
+	show_file(&file);
+	assert_int_equal(announce(&file, PID), first);
+	record_buffer_remove(&out, out.used);
+	second = announce(&file, getpid());
+	assert_int_not_equal(second, first);
+	assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_file), 1);
+	assert_int_equal(file_id, second);
+	fd = perf_files_open(files, second);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(announce(&file, getpid()), second);
+	assert_int_equal(perf_files_release(files, first), -ENOENT);
+	assert_int_equal(perf_files_release(files, second), 0);
+	unlink(file.path);
+}
+
+/* Each try costs a thread. */
+static void file_that_no_process_shows_is_given_up(void **state)
+{
+	struct hidden_file file;
+	uint64_t id;
+
+	(void)state;
+	hide_file(&file);
+	for (unsigned int i = 0; i < 100; i++)
+		id = announce(&file, getpid());
+	show_file(&file);
+	assert_int_equal(announce(&file, getpid()), id);
+	assert_int_equal(perf_files_open(files, id), -ENOENT);
+	unlink(file.path);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -234,6 +324,8 @@ int main(void)
 		TEST(announced_files_are_kept),
 		TEST(mappings_are_as_in_a_model),
 		TEST(threads_are_forgotten_after_lost_records),
+		TEST(file_of_an_ended_process_is_found_in_the_next_one),
+		TEST(file_that_no_process_shows_is_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
