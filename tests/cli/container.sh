@@ -52,7 +52,7 @@ END
 # The image without what only the Dockerfile can make: the command, its libraries and the user.
 make_root() {
 	local library http
-	http=$(ldconfig -p | awk '/libmicrohttpd\.so\.12 / { print $NF; exit }')
+	http=$(ldconfig -p | awk '/libmicrohttpd\.so\.12 / && !found++ { print $NF }')
 	mkdir -p "$scratch"/root/{proc,sys,dev,etc,usr/bin,var/lib/stackbeat}
 	: >"$scratch/root/dev/null"
 	cp "$stackbeat" "$scratch/root/usr/bin/stackbeat"
