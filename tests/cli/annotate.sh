@@ -83,12 +83,12 @@ each_instruction_has_its_share() {
 	awk '/^ +[0-9.]+ : / { sum += $1; if ($1 > 0) rows++ } END { exit !(sum > 99 && sum < 101 && rows) }' text ||
 		fail "the shares are not 100 % together: $(<text)"
 	# The loop is what takes time: two source lines, which the summary has first.
-	grep -A1 '^Sorted summary' text | grep -qE 'spin.c:(9|20)  ' || fail "the hottest line is another one: $(<text)"
+	grep -A1 '^Sorted summary' text | input_has -E 'spin.c:(9|20)  ' || fail "the hottest line is another one: $(<text)"
 }
 
 inlined_code_is_at_its_place() {
 	annotate innermost || fail "annotate: $(<messages)"
-	grep -A1 '^ *: > add, inlined at spin.c:21$' text | grep -qE '^ *: 9 +sum \+= i \* i; /\* the sum \*/$' ||
+	grep -A1 '^ *: > add, inlined at spin.c:21$' text | input_has -E '^ *: 9 +sum \+= i \* i; /\* the sum \*/$' ||
 		fail "no inlined line: $(<text)"
 	annotate -l innermost || fail "annotate -l: $(<messages)"
 	grep -qE '^ *: spin.c:9 +sum' text || fail "no file at a line: $(<text)"

@@ -57,7 +57,7 @@ zsh_has_options_of_help() {
 # await_screen TEXT: waits until the terminal shows it.
 await_screen() {
 	local end=$((SECONDS + hang))
-	until tmux -S "$scratch/tmux" capture-pane -p | grep -qF -- "$1"; do
+	until tmux -S "$scratch/tmux" capture-pane -p | input_has -F -- "$1"; do
 		if ((SECONDS > end)); then
 			fail "'$1' is not on the screen: $(tmux -S "$scratch/tmux" capture-pane -p)"
 			return 1
@@ -134,7 +134,7 @@ fish_completes_what_is_typed() {
 	fish_gives "1,$$" "stackbeat record -p 1,$$"
 	fish_gives "0,0" "stackbeat record -C 0,0"
 	fish_gives "" "stackbeat doctor some"
-	fish_offers "stackbeat record --exclude-comm " | grep -qx bash || fail "no names of threads"
+	fish_offers "stackbeat record --exclude-comm " | input_has -x bash || fail "no names of threads"
 }
 
 # refuses MESSAGE SED-SCRIPT: completions/generate fails with MESSAGE after this change of the completion for bash.

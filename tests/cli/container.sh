@@ -135,7 +135,7 @@ services_are_named_by_their_control_groups() {
 }
 
 has_service() {
-	get nothing /api/services | grep -q '"service":"stackbeat-test.service"'
+	get nothing /api/services | input_has '"service":"stackbeat-test.service"'
 }
 
 has_group() {

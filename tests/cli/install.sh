@@ -41,7 +41,7 @@ module='644 lib/modules/1.2.3-test/extra/stackbeat.ko'
 install_puts_files_where_they_belong() {
 	run install || fail "$(cat "$scratch/log")"
 	expect "$files"
-	gzip -dc "$root/opt/it/share/man/man1/stackbeat-record.1.gz" | grep -q '^stackbeat\\-record' ||
+	gzip -dc "$root/opt/it/share/man/man1/stackbeat-record.1.gz" | input_has '^stackbeat\\-record' ||
 		fail "the man page is another one"
 	grep -q 'flamegraph.*--inverted' "$root/opt/it/share/bash-completion/completions/stackbeat" ||
 		fail "the completion has no options"
@@ -70,8 +70,8 @@ a_module_that_is_built_is_installed() {
 	run install MODULE_INSTALL=1 || fail "$(cat "$scratch/log")"
 	expect "$module"$'\n'"$files"
 	# With its symbols, and without debug information.
-	nm "$root/${module#* }" | grep -q ' symbol$' || fail "$(nm "$root/${module#* }")"
-	! readelf -SW "$root/${module#* }" | grep -q debug_info || fail "it has debug information"
+	nm "$root/${module#* }" | input_has ' symbol$' || fail "$(nm "$root/${module#* }")"
+	! readelf -SW "$root/${module#* }" | input_has debug_info || fail "it has debug information"
 }
 
 a_signed_module_is_installed_as_it_is() {

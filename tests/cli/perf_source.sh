@@ -56,11 +56,11 @@ has_stack() {
 a_command_has_stacks_by_unwind_tables() {
 	record --blocks "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
-	"$stackbeat" report -v "$scratch/profile" | grep -q '^blocks of time: [1-9]' || fail "no blocks of time"
-	"$stackbeat" report --group block "$scratch/profile" | grep -q '^block 0: ' || fail "no label of a block"
+	"$stackbeat" report -v "$scratch/profile" | input_has '^blocks of time: [1-9]' || fail "no blocks of time"
+	"$stackbeat" report --group block "$scratch/profile" | input_has '^block 0: ' || fail "no label of a block"
 	grep -q '^stackbeat: source: perf events: user stacks by copies of ' "$scratch/messages" ||
 		fail "no line about the source: $(<"$scratch/messages")"
-	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "no comment about the source"
+	"$stackbeat" report -v "$scratch/profile" | input_has '^source: perf events: ' || fail "no comment about the source"
 }
 
 samples_have_times_threads_and_cpus() {
@@ -68,7 +68,7 @@ samples_have_times_threads_and_cpus() {
 	begin=$(date +%s.%N)
 	record --timestamps "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
-	"$stackbeat" report -v "$scratch/profile" | grep -qE '^timestamps: of ([1-9][0-9]*) of \1 samples$' ||
+	"$stackbeat" report -v "$scratch/profile" | input_has -E '^timestamps: of ([1-9][0-9]*) of \1 samples$' ||
 		fail "not all samples have times: $("$stackbeat" report -v "$scratch/profile")"
 	# By the wall clock.
 	"$stackbeat" export --format firefox -o "$scratch/firefox" "$scratch/profile" >"$scratch/why" || fail "export failed"
@@ -79,8 +79,8 @@ trace_formats.check_firefox(document)
 times = [document["meta"]["startTime"] + time for thread in document["threads"] for time in thread["samples"]["time"]]
 trace_formats.check(float(sys.argv[2]) * 1000 <= min(times) and max(times) <= float(sys.argv[3]) * 1000, times[:9])
 ' "$scratch/firefox" "$begin" "$(date +%s.%N)" 2>"$scratch/why" || fail "export: $(tail -n 1 "$scratch/why")"
-	"$stackbeat" report --group tid "$scratch/profile" | grep -q '^tid [1-9]' || fail "no thread IDs"
-	"$stackbeat" report --group cpu "$scratch/profile" | grep -q '^cpu [0-9]' || fail "no CPUs"
+	"$stackbeat" report --group tid "$scratch/profile" | input_has '^tid [1-9]' || fail "no thread IDs"
+	"$stackbeat" report --group cpu "$scratch/profile" | input_has '^cpu [0-9]' || fail "no CPUs"
 }
 
 a_running_process_has_stacks() {

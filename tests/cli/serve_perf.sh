@@ -59,7 +59,7 @@ has_stack() {
 }
 
 source_is_in_the_profile() {
-	"$stackbeat" report -v "$scratch/profile" | grep -q '^source: perf events: ' || fail "$1: no comment about the source"
+	"$stackbeat" report -v "$scratch/profile" | input_has '^source: perf events: ' || fail "$1: no comment about the source"
 }
 
 profiles_have_stacks_by_unwind_tables() {
@@ -72,7 +72,7 @@ profiles_have_stacks_by_unwind_tables() {
 }
 
 services_are_found() {
-	get /api/services | grep -q '"service":"spin_of_serve"' || fail "no service: $(get /api/services)"
+	get /api/services | input_has '"service":"spin_of_serve"' || fail "no service: $(get /api/services)"
 }
 
 start_and_metrics_name_the_source() {

@@ -118,7 +118,7 @@ start_screen() {
 # expect_screen REGEX: waits until a line of the screen has it.
 expect_screen() {
 	local end=$((SECONDS + hang))
-	until terminal capture-pane -p | grep -qE -- "$1"; do
+	until terminal capture-pane -p | input_has -E -- "$1"; do
 		((SECONDS < end)) || { fail "no '$1' in: $(terminal capture-pane -p)" && return; }
 		sleep 0.1
 	done
@@ -152,7 +152,7 @@ keys_show_all_views() {
 	expect_screen "\\[functions\\] .* of $spinner  "
 	terminal send-keys w
 	expect_screen '^written to stackbeat-top\.[0-9TZ]+\.pb\.gz$'
-	"$stackbeat" report --folded "$scratch"/work/*.pb.gz | grep -q '^_start;.*;main;outer_of_top;innermost_of_top ' ||
+	"$stackbeat" report --folded "$scratch"/work/*.pb.gz | input_has '^_start;.*;main;outer_of_top;innermost_of_top ' ||
 		fail "what is written: $("$stackbeat" report --folded "$scratch"/work/*.pb.gz)"
 	terminal send-keys p
 	expect_screen ', frozen'

@@ -18,6 +18,14 @@ fail() {
 	why=${why:-${1//$'\n'/ }}
 }
 
+# input_has ARGUMENT...: as grep -q, but reads the whole input. Else SIGPIPE may kill what writes it, and `pipefail` makes that
+# a failure, by chance.
+input_has() {
+	local input
+	input=$(cat)
+	grep -q "$@" <<<"$input"
+}
+
 # skip WHY: marks the running test as skipped, unless it fails.
 skip() {
 	skip=$1

@@ -15,11 +15,11 @@ apt_archive() {
 	local host
 	host=$(this_suite)
 	case $1 in
-	*-security) apt_uris | awk -v suite="$host" '$2 == suite "-security" { print $1; exit }' ;;
+	*-security) apt_uris | awk -v suite="$host" '$2 == suite "-security" && !found++ { print $1 }' ;;
 	*) apt_uris | awk -v suite="$host" '
-		$2 == suite "-updates" { print $1; found = 1; exit }
+		$2 == suite "-updates" && !main { main = $1 }
 		$2 == suite && !first { first = $1 }
-		END { if (!found && first) print first }' ;;
+		END { if (main || first) print main ? main : first }' ;;
 	esac
 }
 
