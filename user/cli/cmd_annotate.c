@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/read_progress.h"
 #include "cli/reader_sandbox.h"
 #include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
@@ -16,7 +17,6 @@
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "lib/suggest.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "report/annotation.h"
 #include "report/annotation_json.h"
@@ -250,7 +250,7 @@ static int annotate_file(struct annotate *annotate, struct error *error)
 		err = reader_sandbox_start(&annotate->sandbox, &annotate->sandbox_options, true,
 					   error);
 	if (!err) {
-		profile = pprof_read(annotate->input, error);
+		profile = read_progress_profile(annotate->input, false, error);
 		err = profile ? annotate_profile(annotate, profile, error) : -EINVAL;
 	}
 	profile_free(profile);

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/read_progress.h"
 #include "cli/reader_sandbox.h"
 #include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
@@ -19,7 +20,6 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/origin.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
@@ -307,7 +307,7 @@ static int cmd_symbolize_file(struct symbolize *symbolize, struct error *error)
 		reader_sandbox_stop(&symbolize->sandbox);
 		return err;
 	}
-	profile = pprof_read_moments(symbolize->input, error);
+	profile = read_progress_profile(symbolize->input, true, error);
 	err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 	if (!err)
 		err = cmd_symbolize_read_kernel(symbolize, error);

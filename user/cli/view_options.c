@@ -9,10 +9,10 @@
 #include <sys/param.h>
 
 #include "cli/options.h"
+#include "cli/read_progress.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/labels.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "report/call_tree.h"
@@ -203,17 +203,11 @@ int view_options_parse(int argc, char **argv, const struct cli_option *table, vo
 	return 0;
 }
 
-static struct profile *view_read_file(const struct view_options *view, const char *file,
-				      struct error *error)
-{
-	return view->keeps_moments ? pprof_read_moments(file, error) : pprof_read(file, error);
-}
-
 /* Adds a file to a profile. Its comments are added, too, if there are others already. */
 static int merge_file(const struct view_options *view, struct profile *profile, const char *file,
 		      struct error *error)
 {
-	struct profile *more = view_read_file(view, file, error);
+	struct profile *more = read_progress_profile(file, view->keeps_moments, error);
 	int err;
 
 	if (!more)
@@ -273,7 +267,7 @@ static int read_view(const struct view_options *view, const char *const *files, 
 	const char *file = files[0];
 	int err = 0;
 
-	*profile = view_read_file(view, file, error);
+	*profile = read_progress_profile(file, view->keeps_moments, error);
 	if (!*profile)
 		return -EINVAL;
 	for (int i = 1; i < count && !err; i++)

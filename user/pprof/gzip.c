@@ -127,6 +127,11 @@ struct gzip_reader *gzip_reader_new(const void *data, size_t size, size_t limit,
 	return reader;
 }
 
+size_t gzip_position(const struct gzip_reader *reader)
+{
+	return reader->size - reader->stream.avail_in;
+}
+
 void gzip_rewind(struct gzip_reader *reader)
 {
 	if (reader->is_gzip)

@@ -48,6 +48,9 @@ struct gzip_reader *gzip_reader_new(const void *data, size_t size, size_t limit,
  */
 ssize_t gzip_read(struct gzip_reader *reader, void *buffer, size_t size, struct error *error);
 
+/* Returns how many bytes of the data were read, since its beginning. */
+size_t gzip_position(const struct gzip_reader *reader);
+
 /* Continues at the beginning. */
 void gzip_rewind(struct gzip_reader *reader);
 

@@ -77,7 +77,9 @@ struct pprof_reader {
 	size_t string_count, string_capacity;
 	struct id_map mappings, functions, locations;
 	uint64_t samples; /* so far */
-	bool keeps_moments;
+	const struct pprof_read_options *options;
+	size_t size; /* bytes of the file */
+	unsigned int pass;
 	struct profile_line *lines; /* of one location */
 	size_t line_capacity;
 	uint32_t *items; /* locations, then labels of one sample */
@@ -403,7 +405,7 @@ static int pprof_add_sample(struct pprof_reader *reader, const Perftools__Profil
 		return err;
 	number = profile_add(profile, stack, profile_label_set(profile, reader->items, count),
 			     sample->value);
-	if (has_time && reader->keeps_moments)
+	if (has_time && reader->options->keeps_moments)
 		profile_add_moment(profile, number, time, sample->value);
 	return 0;
 }
@@ -500,6 +502,21 @@ enum { WIRE_VARINT, WIRE_64_BIT, WIRE_LENGTH, WIRE_32_BIT = 5 };
 #define TAG_MAX 5 /* bytes of a tag or length */
 #define VARINT_MAX 10
 
+/* About the share of the time before each pass: the last one has the samples. */
+static const double pass_starts[] = {0, 0.2, 0.4, 0.6, 1};
+
+static void report_progress(const struct pprof_reader *reader)
+{
+	const double start = pass_starts[reader->pass];
+	const double end = pass_starts[reader->pass + 1];
+
+	if (reader->options->progress)
+		reader->options->progress(reader->options->arg,
+					  start + (end - start) *
+							  (double)gzip_position(reader->gzip) /
+							  (double)reader->size);
+}
+
 /* Makes `size` bytes available, or as many as there are up to the end. */
 static int pprof_reader_fill(struct pprof_reader *reader, size_t size)
 {
@@ -519,6 +536,7 @@ static int pprof_reader_fill(struct pprof_reader *reader, size_t size)
 		if (got > 0)
 			reader->end += (size_t)got;
 	}
+	report_progress(reader);
 	return got < 0 ? (int)got : 0;
 }
 
@@ -618,9 +636,10 @@ static int read_field(struct pprof_reader *reader, uint32_t field, size_t size)
 	return err;
 }
 
-/* Adds the fields of a FIELD_SET(), and skips the others. */
-static int read_fields(struct pprof_reader *reader, uint32_t wanted)
+/* Adds the fields of a FIELD_SET(), and skips the others, in a pass that has a number from 0. */
+static int read_fields(struct pprof_reader *reader, unsigned int pass, uint32_t wanted)
 {
+	reader->pass = pass;
 	gzip_rewind(reader->gzip);
 	reader->start = 0;
 	reader->end = 0;
@@ -647,19 +666,19 @@ static int pprof_read_tables(struct pprof_reader *reader)
 {
 	const uint32_t last =
 		FIELD_SET(FIELD_STRING) | FIELD_SET(FIELD_LOCATION) | FIELD_SET(FIELD_SAMPLE);
-	int err = read_fields(reader, FIELD_SET(FIELD_STRING));
+	int err = read_fields(reader, 0, FIELD_SET(FIELD_STRING));
 
 	if (!err && !reader->string_count)
 		err = report_invalid(reader, "it has no string table");
 	if (!err)
-		err = read_fields(reader, ~last);
+		err = read_fields(reader, 1, ~last);
 	if (!err && !reader->profile->types.count)
 		err = report_invalid(reader, "it has no sample type");
 	return err ?: finish_ids(reader, &reader->mappings) ?:
 		      finish_ids(reader, &reader->functions) ?:
-		      read_fields(reader, FIELD_SET(FIELD_LOCATION)) ?:
+		      read_fields(reader, 2, FIELD_SET(FIELD_LOCATION)) ?:
 		      finish_ids(reader, &reader->locations) ?:
-		      read_fields(reader, FIELD_SET(FIELD_SAMPLE));
+		      read_fields(reader, 3, FIELD_SET(FIELD_SAMPLE));
 }
 
 /* Says what another file is. `err` is what its reading as a profile has ended with. */
@@ -681,12 +700,14 @@ static int report_foreign(struct pprof_reader *reader, int err)
 }
 
 static struct profile *pprof_reader_decode(const void *data, size_t size, const char *name,
-					   bool keeps_moments, struct error *error)
+					   const struct pprof_read_options *options,
+					   struct error *error)
 {
 	struct pprof_reader reader = {
 		.name = name,
 		.error = error,
-		.keeps_moments = keeps_moments,
+		.options = options,
+		.size = size,
 		.mappings.what = "mapping",
 		.functions.what = "function",
 		.locations.what = "location",
@@ -720,7 +741,9 @@ static struct profile *pprof_reader_decode(const void *data, size_t size, const 
 
 struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
 {
-	return pprof_reader_decode(data, size, name, false, error);
+	static const struct pprof_read_options options;
+
+	return pprof_reader_decode(data, size, name, &options, error);
 }
 
 /* Reads `fd` to its end into *bytes, which the caller frees, also after an error. */
@@ -746,7 +769,8 @@ static int pprof_read_all(int fd, const char *path, unsigned char **bytes, size_
 	return 0;
 }
 
-static struct profile *pprof_reader_read(const char *path, bool keeps_moments, struct error *error)
+struct profile *pprof_read_with(const char *path, const struct pprof_read_options *options,
+				struct error *error)
 {
 	bool standard_input = !strcmp(path, "-");
 	struct profile *profile = NULL;
@@ -760,7 +784,7 @@ static struct profile *pprof_reader_read(const char *path, bool keeps_moments, s
 		return NULL;
 	}
 	if (!pprof_read_all(fd, path, &bytes, &size, error))
-		profile = pprof_reader_decode(bytes, size, path, keeps_moments, error);
+		profile = pprof_reader_decode(bytes, size, path, options, error);
 	free(bytes);
 	if (!standard_input)
 		close(fd);
@@ -769,10 +793,7 @@ static struct profile *pprof_reader_read(const char *path, bool keeps_moments, s
 
 struct profile *pprof_read(const char *path, struct error *error)
 {
-	return pprof_reader_read(path, false, error);
-}
+	static const struct pprof_read_options options;
 
-struct profile *pprof_read_moments(const char *path, struct error *error)
-{
-	return pprof_reader_read(path, true, error);
+	return pprof_read_with(path, &options, error);
 }

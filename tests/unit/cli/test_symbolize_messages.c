@@ -5,6 +5,8 @@
 #include <getopt.h>
 
 #include "cli/commands.h"
+#include "cli/read_progress.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "sample_profile.h"
@@ -168,12 +170,39 @@ static void symbolize_has_verbose(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, remove_sandbox)
 
+static void long_reading_shows_its_progress(void **state)
+{
+	struct read_progress progress;
+	char *text;
+
+	(void)state;
+	capture();
+	read_progress_begin(&progress, "/file\033");
+	read_progress_update(&progress, 0.25);
+	read_progress_end(&progress);
+	text = captured();
+	assert_string_equal(text, "");
+	free(text);
+	/* As if it had begun earlier. */
+	progress.start_ns -= 10 * NS_PER_SECOND;
+	progress.next_ns -= 10 * NS_PER_SECOND;
+	capture();
+	for (unsigned int i = 0; i < 2; i++)
+		read_progress_update(&progress, 0.5);
+	read_progress_end(&progress);
+	text = captured();
+	assert_int_equal(lines_with(text, "50 %, about "), 1);
+	assert_non_null(strstr(text, "\rreading /file"));
+	assert_null(strstr(text, "file\033"));
+	assert_non_null(strstr(text, " s left\033[K\r\033[K"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(only_first_problems_are_shown),
-		TEST(verbose_shows_all_problems),
-		TEST(progress_of_names_has_an_estimate),
+		TEST(long_reading_shows_its_progress), TEST(only_first_problems_are_shown),
+		TEST(verbose_shows_all_problems),      TEST(progress_of_names_has_an_estimate),
 		TEST(symbolize_has_verbose),
 	};
 

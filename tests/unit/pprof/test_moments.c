@@ -42,7 +42,8 @@ static void write_profile(const struct profile *profile, const char *path)
 static struct profile *read_whole(const char *path)
 {
 	struct error error = {""};
-	struct profile *profile = pprof_read_moments(path, &error);
+	struct profile *profile =
+		pprof_read_with(path, &(struct pprof_read_options){.keeps_moments = true}, &error);
 
 	if (!profile)
 		fail_msg("%s", error.text);
@@ -260,6 +261,39 @@ static void moments_take_few_bytes(void **state)
 	free(path);
 }
 
+struct shares {
+	double last;
+	unsigned int count;
+};
+
+static void note_share(void *arg, double share)
+{
+	struct shares *shares = arg;
+
+	assert_true(share >= shares->last && share <= 1);
+	shares->last = share;
+	shares->count++;
+}
+
+/* Each pass over the file is a part of the work. */
+static void progress_goes_from_begin_to_end(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct shares shares = {0, 0};
+	const struct pprof_read_options options = {.progress = note_share, .arg = &shares};
+	struct error error = {""};
+	struct profile *profile = timed_example();
+
+	write_profile(profile, path);
+	profile_free(profile);
+	profile = pprof_read_with(path, &options, &error);
+	assert_non_null(profile);
+	profile_free(profile);
+	assert_true(shares.count >= 4);
+	assert_true(shares.last == 1);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +303,7 @@ int main(void)
 		cmocka_unit_test(selected_samples_keep_their_moments),
 		SCRATCH_TEST(labels_of_others_are_read),
 		SCRATCH_TEST(moments_take_few_bytes),
+		SCRATCH_TEST(progress_goes_from_begin_to_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1234,7 +1234,8 @@ static void timestamps_are_since_1970(void **state)
 	}
 	mapped_files_finish(fixture->mapped);
 	assert_int_equal(write_export(fixture, path, &size), 0);
-	profile = pprof_read_moments(path, &fixture->error);
+	profile = pprof_read_with(path, &(struct pprof_read_options){.keeps_moments = true},
+				  &fixture->error);
 	assert_non_null(profile);
 	assert_int_equal(profile->samples.count, 1);
 	assert_int_equal(profile->moments.count, 3);
