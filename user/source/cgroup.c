@@ -7,6 +7,7 @@
 #include <mntent.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -28,12 +29,12 @@ static bool find_mount(char mount[PATH_MAX])
 	return found;
 }
 
-/* Returns whether `path` is the mount point or below it. */
-static bool mount_is_below(const char *path, const char *mount)
+bool cgroup_path_is_below(const char *directory, const char *above)
 {
-	size_t length = strlen(mount);
+	size_t length = strlen(above);
 
-	return !strncmp(path, mount, length) && (!path[length] || path[length] == '/');
+	return !strncmp(directory, above, length) &&
+	       (!directory[length] || directory[length] == '/');
 }
 
 /* Sets the directory of a group. Returns 0 or a negative errno value. */
@@ -45,7 +46,7 @@ static int find_directory(const char *path, char directory[2 * PATH_MAX], struct
 	if (!find_mount(mount))
 		return error_set(error, ENOTSUP,
 				 "-G %s: control groups of version 2 are not mounted", path);
-	if (mount_is_below(path, mount))
+	if (cgroup_path_is_below(path, mount))
 		snprintf(directory, (size_t)2 * PATH_MAX, "%s", path);
 	else
 		snprintf(directory, (size_t)2 * PATH_MAX, "%s/%s", mount, path);
@@ -79,4 +80,14 @@ int cgroup_open(const char *path, struct error *error)
 		return err;
 	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? error_errno(error, errno, "-G %s", path) : fd;
+}
+
+int cgroup_resolve(const char *path, char directory[PATH_MAX], struct error *error)
+{
+	char found[2 * PATH_MAX];
+	int err = find_directory(path, found, error);
+
+	if (!err && !realpath(found, directory))
+		return error_errno(error, errno, "-G %s", path);
+	return err;
 }

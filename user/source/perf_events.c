@@ -2,6 +2,7 @@
 #include "source/perf_events.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,11 @@ struct perf_timer {
 };
 
 struct perf_events {
-	const struct perf_events_config *config;
+	const struct perf_events_config *config; /* `chosen` */
+	struct perf_events_config chosen;
+	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* of `chosen`: none is below another one */
+	uint32_t *tids; /* of the threads that have events */
+	size_t tid_count, tid_capacity;
 	struct perf_ring *rings;
 	size_t ring_count, ring_capacity;
 	struct perf_timer *timers;
@@ -313,25 +318,61 @@ static int open_target(struct perf_events *events, int target, unsigned long fla
 	return events->timer_count > before ? 0 : -ENODEV;
 }
 
-/* A thread that has ended since it was listed is none. */
-static int open_thread(uint32_t tid, void *arg)
+static bool perf_events_has_thread(const struct perf_events *events, uint32_t tid)
 {
-	int err = open_target(arg, (int)tid, 0);
+	for (size_t i = 0; i < events->tid_count; i++) {
+		if (events->tids[i] == tid)
+			return true;
+	}
+	return false;
+}
 
+/*
+ * Opens the events of a thread, unless it has some: it would be counted twice. Returns 0 or a
+ * negative errno value.
+ */
+static int open_thread(struct perf_events *events, uint32_t tid)
+{
+	int err;
+
+	if (perf_events_has_thread(events, tid))
+		return 0;
+	if (array_reserve(&events->tids, &events->tid_capacity, events->tid_count, 1,
+			  sizeof(*events->tids)))
+		return -ENOMEM;
+	err = open_target(events, (int)tid, 0);
+	if (!err)
+		events->tids[events->tid_count++] = tid;
+	return err;
+}
+
+/* The threads of a process that is opened. */
+struct process_threads {
+	struct perf_events *events;
+	size_t alive;
+};
+
+/* A thread that has ended since it was listed is none. */
+static int open_listed_thread(uint32_t tid, void *arg)
+{
+	struct process_threads *threads = arg;
+	int err = open_thread(threads->events, tid);
+
+	threads->alive += !err;
 	return err == -ESRCH ? 0 : err;
 }
 
 static int open_process(struct perf_events *events, uint32_t pid)
 {
-	const size_t before = events->timer_count;
+	struct process_threads threads = {.events = events};
 	char path[32];
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/%u/task", pid);
-	err = perf_process_each(path, open_thread, events);
+	err = perf_process_each(path, open_listed_thread, &threads);
 	if (err == -ENOENT)
 		return -ESRCH;
-	return !err && events->timer_count == before ? -ESRCH : err;
+	return !err && !threads.alive ? -ESRCH : err;
 }
 
 static int open_cgroup(struct perf_events *events, const char *path, struct error *error)
@@ -350,11 +391,13 @@ static int open_targets(struct perf_events *events, struct error *error)
 	const struct perf_events_config *config = events->config;
 	int err = 0;
 
+	events->tid_count = 0;
 	for (size_t i = 0; i < config->cgroup_count && !err; i++) {
 		err = open_cgroup(events, config->cgroups[i], error);
 		if (err)
 			return err;
 	}
+	/* First: only the events of processes are inherited by what these start. */
 	events->inherits = true;
 	for (size_t i = 0; i < config->pid_count && !err; i++) {
 		err = open_process(events, config->pids[i]);
@@ -364,7 +407,7 @@ static int open_targets(struct perf_events *events, struct error *error)
 	}
 	events->inherits = false;
 	for (size_t i = 0; i < config->tid_count && !err; i++) {
-		err = open_target(events, (int)config->tids[i], 0);
+		err = open_thread(events, config->tids[i]);
 		if (err == -ESRCH)
 			return error_set(error, ESRCH, "-t %u: there is no such thread",
 					 config->tids[i]);
@@ -372,6 +415,50 @@ static int open_targets(struct perf_events *events, struct error *error)
 	if (!config->cgroup_count && !config->pid_count && !config->tid_count)
 		err = open_target(events, -1, 0);
 	return err ? open_error(events, err, error) : 0;
+}
+
+/*
+ * Keeps the control groups that are not below another one, whose events count for them, too.
+ * Returns 0 or a negative errno value.
+ */
+static int choose_cgroups(struct perf_events *events, const struct perf_events_config *config,
+			  struct error *error)
+{
+	char(*paths)[PATH_MAX] = calloc(config->cgroup_count, sizeof(*paths));
+	size_t kept = 0;
+	int err = paths ? 0 : error_errno(error, ENOMEM, "can't open perf events");
+
+	for (size_t i = 0; i < config->cgroup_count && !err; i++)
+		err = cgroup_resolve(config->cgroups[i], paths[i], error);
+	for (size_t i = 0; i < config->cgroup_count && !err; i++) {
+		bool is_counted = false;
+
+		for (size_t j = 0; j < config->cgroup_count && !is_counted; j++)
+			is_counted = j != i && cgroup_path_is_below(paths[i], paths[j]) &&
+				     (j < i || strcmp(paths[i], paths[j]) != 0);
+		if (!is_counted)
+			events->cgroups[kept++] = config->cgroups[i];
+	}
+	free(paths);
+	events->chosen.cgroups = events->cgroups;
+	events->chosen.cgroup_count = kept;
+	return err;
+}
+
+/* Copies the config: no thread is in two targets. Returns 0 or a negative errno value. */
+static int choose_targets(struct perf_events *events, const struct perf_events_config *config,
+			  struct error *error)
+{
+	events->chosen = *config;
+	events->config = &events->chosen;
+	if (!config->cgroup_count)
+		return 0;
+	/* Threads enter and leave groups, and the kernel counts each event alone. */
+	if (config->pid_count || config->tid_count)
+		return error_set(error, EINVAL,
+				 "perf events: -G can't be combined with -p or -t: a thread "
+				 "in both would be counted twice");
+	return choose_cgroups(events, config, error);
 }
 
 static void close_targets(struct perf_events *events)
@@ -389,7 +476,11 @@ int perf_events_open(struct perf_events **opened, const struct perf_events_confi
 
 	if (!events)
 		return error_errno(error, ENOMEM, "can't open perf events");
-	events->config = config;
+	err = choose_targets(events, config, error);
+	if (err) {
+		free(events);
+		return err;
+	}
 	events->stack_copy = config->stack_copy;
 	events->counts_threads = !config->cgroup_count && (config->pid_count || config->tid_count);
 	events->sample_type = PERF_SAMPLE_ALWAYS | PERF_SAMPLE_CALLCHAIN;
@@ -428,6 +519,7 @@ void perf_events_close(struct perf_events *events)
 	if (events->epoll >= 0)
 		close(events->epoll);
 	free(events->timers);
+	free(events->tids);
 	free(events->rings);
 	free(events);
 }

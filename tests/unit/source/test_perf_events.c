@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <mntent.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "sandbox.h"
 #include "source/perf_events.h"
 
 #define CPUS 4u
@@ -32,6 +34,8 @@ static struct {
 	bool is_offline[CPUS];
 	int timers[CPUS]; /* the last event of the CPU that fires */
 	unsigned int opened[CPUS], rings[CPUS], enabled;
+	int targets[16]; /* of the events that fire, in their order; -1: a control group or all */
+	size_t target_count;
 	const char *paranoid; /* the level of a kernel that refuses; NULL: it does not */
 } machine;
 
@@ -81,6 +85,9 @@ long syscall(long number, ...)
 		errno = ENODEV;
 		return -1;
 	}
+	assert_true(machine.target_count < sizeof(machine.targets) / sizeof(machine.targets[0]));
+	machine.targets[machine.target_count++] =
+		values[4] & PERF_FLAG_PID_CGROUP ? -1 : (int)values[1];
 	machine.opened[cpu]++;
 	machine.timers[cpu] = file_of_counts(COUNTS);
 	return machine.timers[cpu];
@@ -116,6 +123,13 @@ FILE *fopen(const char *path, const char *mode)
 	return strcmp(path, "/sys/devices/system/cpu/online")
 		       ? real(path, mode)
 		       : fmemopen(machine.online, strlen(machine.online), "r");
+}
+
+/* The only mount is in the sandbox. */
+FILE *setmntent(const char *path, const char *mode)
+{
+	(void)path;
+	return fopen(in_sandbox("mounts"), mode);
 }
 
 static struct cpulist cpus;
@@ -278,6 +292,71 @@ static void events_of_threads_stay(void **state)
 	assert_int_equal(machine.opened[2], 0);
 }
 
+/* Opens the events of the config on one CPU alone. Returns 0 or a negative errno value. */
+static int open_again(void)
+{
+	perf_events_close(events);
+	events = NULL;
+	set_online("0");
+	machine.target_count = 0;
+	return perf_events_open(&events, &config, &error);
+}
+
+/* A thread with two events would have twice its CPU time. */
+static void thread_of_two_targets_has_one_event(void **state)
+{
+	const uint32_t self = (uint32_t)getpid(), other = 1, both[] = {self, self},
+		       mixed[] = {self, other, other};
+
+	(void)state;
+	config.pids = both;
+	config.pid_count = 2;
+	assert_int_equal(open_again(), 0);
+	assert_int_equal(machine.target_count, 1);
+	config.tids = mixed;
+	config.tid_count = 3;
+	assert_int_equal(open_again(), 0);
+	assert_int_equal(machine.target_count, 2);
+	/* The event of the process, which is inherited, comes first. */
+	assert_int_equal(machine.targets[0], self);
+	assert_int_equal(machine.targets[1], other);
+}
+
+static void write_cgroups(void)
+{
+	char mount[PATH_MAX + 32];
+
+	run("mkdir -p '%s' '%s'", in_sandbox("cgroup/a/b"), in_sandbox("cgroup/ab"));
+	snprintf(mount, sizeof(mount), "cgroup2 %s/cgroup cgroup2 rw 0 0\n", sandbox);
+	write_text(in_sandbox("mounts"), mount);
+}
+
+static void control_group_below_another_has_no_event(void **state)
+{
+	static const char *const paths[] = {"a/b", "/a", "a/", "ab", "a/b/.."};
+	static const uint32_t tid = 1;
+
+	make_sandbox(state);
+	write_cgroups();
+	config.cgroups = paths;
+	config.cgroup_count = 1;
+	assert_int_equal(open_again(), 0);
+	assert_int_equal(machine.target_count, 1);
+	/* "a" and "ab" */
+	config.cgroup_count = sizeof(paths) / sizeof(paths[0]);
+	assert_int_equal(open_again(), 0);
+	assert_int_equal(machine.target_count, 2);
+	/* CPUs that come have events of the same groups. */
+	set_online("0-1");
+	follow(false);
+	assert_int_equal(machine.target_count, 4);
+	config.tids = &tid;
+	config.tid_count = 1;
+	assert_int_equal(open_again(), -EINVAL);
+	assert_non_null(strstr(error.text, "-G can't be combined with -p or -t"));
+	remove_sandbox(state);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -290,6 +369,8 @@ int main(void)
 		TEST(what_fails_is_tried_again),
 		TEST(refusals_say_what_helps),
 		TEST(events_of_threads_stay),
+		TEST(thread_of_two_targets_has_one_event),
+		TEST(control_group_below_another_has_no_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
