@@ -53,6 +53,7 @@
 struct http_address {
 	const char *text;
 	bool insecure;
+	uint16_t port; /* which the kernel may have chosen; 0: none */
 };
 
 struct serve_options {
@@ -83,7 +84,7 @@ static int add_address(const struct cli_option *option, char *value, void *arg, 
 	if (options->address_count == LISTENERS_MAX)
 		return error_set(error, EINVAL, "--listen: more than %u addresses", LISTENERS_MAX);
 	options->addresses[options->address_count++] =
-		(struct http_address){value, option->constant};
+		(struct http_address){.text = value, .insecure = option->constant};
 	return 0;
 }
 
@@ -299,16 +300,20 @@ static int open_listeners(struct http_process *server, struct error *error)
 		if (mkdir(RUN_DIRECTORY, 0755) && errno != EEXIST)
 			return error_errno(error, errno, RUN_DIRECTORY);
 		options->addresses[options->address_count++] =
-			(struct http_address){LISTEN_DEFAULT, false};
+			(struct http_address){.text = LISTEN_DEFAULT};
 	}
 	for (size_t i = 0; i < options->address_count && !err; i++) {
-		const struct http_address *address = &options->addresses[i];
+		struct http_address *address = &options->addresses[i];
+		struct http_listener *listener = &http->listeners[http->listener_count];
 
 		if (http->listener_count == LISTENERS_MAX)
 			return error_set(error, E2BIG, "more than %u sockets", LISTENERS_MAX);
-		err = listen_at(address->text, any || address->insecure, server->gid,
-				&http->listeners[http->listener_count], error);
-		http->listener_count += !err;
+		err = listen_at(address->text, any || address->insecure, server->gid, listener,
+				error);
+		if (err)
+			break;
+		address->port = listener->port;
+		http->listener_count++;
 	}
 	for (size_t i = 0; i < http->listener_count; i++)
 		has_tls |= http_listener_is_remote(&http->listeners[i]);
@@ -321,6 +326,17 @@ static int open_listeners(struct http_process *server, struct error *error)
 
 static const struct http_process *started_server;
 
+static void print_address(const struct http_address *address)
+{
+	const char *colon = strrchr(address->text, ':');
+
+	if (address->port && colon)
+		fprintf(stderr, "stackbeat: serving at %.*s:%u\n", (int)(colon - address->text),
+			address->text, address->port);
+	else
+		fprintf(stderr, "stackbeat: serving at %s\n", address->text);
+}
+
 static void print_started(const struct session *session)
 {
 	const struct serve_options *options = &started_server->options;
@@ -329,7 +345,7 @@ static void print_started(const struct session *session)
 		fprintf(stderr, "stackbeat: loaded %s\n", session->loaded);
 	fprintf(stderr, "stackbeat: source: %s\n", session->source);
 	for (size_t i = 0; i < options->address_count; i++)
-		fprintf(stderr, "stackbeat: serving at %s\n", options->addresses[i].text);
+		print_address(&options->addresses[i]);
 	if (options->store.path)
 		fprintf(stderr, "stackbeat: storing in %s\n", options->store.path);
 }

@@ -18,6 +18,7 @@ struct http_listener {
 	int socket; /* bound and listening */
 	bool is_tcp; /* clients need the token, if there is one; clients of Unix sockets do not */
 	bool is_loopback; /* TCP without TLS */
+	uint16_t port; /* of TCP, if this process has bound it; 0: of other sockets */
 };
 
 /* Returns whether clients of other machines can reach it: with TLS, if there is a certificate. */

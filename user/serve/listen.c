@@ -17,6 +17,7 @@
 #include "lib/error.h"
 
 #define UNIX_PREFIX "unix:"
+#define PORT_DIGITS_MAX 5u
 #define SOCKET_MODE_MASK 0117 /* mode 0660 */
 #define INHERITED_FIRST 3 /* sd_listen_fds(3) */
 
@@ -106,6 +107,28 @@ static bool split_address(const char *text, char *host, size_t size, const char 
 	return true;
 }
 
+/* getaddrinfo() takes more, and the lower 16 bits of what is too large. */
+static bool is_port(const char *text)
+{
+	const size_t digits = strspn(text, "0123456789");
+
+	return digits && digits <= PORT_DIGITS_MAX && !text[digits] &&
+	       strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
+/* Returns the port of a socket; 0: it is unknown. */
+static uint16_t bound_port(int fd)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t size = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &size))
+		return 0;
+	return ntohs(address.ss_family == AF_INET6
+			     ? ((const struct sockaddr_in6 *)&address)->sin6_port
+			     : ((const struct sockaddr_in *)&address)->sin_port);
+}
+
 static int listen_tcp(const char *text, bool any, struct http_listener *listener,
 		      struct error *error)
 {
@@ -118,10 +141,11 @@ static int listen_tcp(const char *text, bool any, struct http_listener *listener
 	const char *port;
 	int fd, err = 0;
 
-	if (!split_address(text, host, sizeof(host), &port) ||
+	if (!split_address(text, host, sizeof(host), &port) || !is_port(port) ||
 	    getaddrinfo(host, port, &hints, &found))
 		return error_set(error, EINVAL,
-				 "'%s' is not unix:PATH or ADDRESS:PORT with a numeric address",
+				 "'%s' is not unix:PATH or ADDRESS:PORT with a numeric address and "
+				 "a port up to 65535",
 				 text);
 	*listener = (struct http_listener){
 		.is_tcp = true,
@@ -145,6 +169,7 @@ static int listen_tcp(const char *text, bool any, struct http_listener *listener
 	if (err && fd >= 0)
 		close(fd);
 	listener->socket = fd;
+	listener->port = err ? 0 : bound_port(fd);
 	return err;
 }
 

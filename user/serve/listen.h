@@ -14,6 +14,7 @@ struct error;
 /*
  * Listens at an address: "unix:PATH", whose socket has mode 0660 and the group `group` (-1: the
  * group of the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6.
+ * Port 0 is any free port; the listener has its number.
  * Unless `any` is set, addresses outside the loopback are refused (-EPERM). A Unix socket that
  * nobody listens at is replaced. Returns 0, or a negative errno value.
  */

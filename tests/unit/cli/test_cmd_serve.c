@@ -214,6 +214,7 @@ int listen_at(const char *address, bool insecure, gid_t group, struct http_liste
 	listener->socket = open_null();
 	listener->is_tcp = strncmp(address, "unix:", 5) != 0;
 	listener->is_loopback = !strncmp(address, "127.", 4);
+	listener->port = listener->is_loopback && strstr(address, ":0") ? 5432 : 0;
 	return 0;
 }
 
@@ -487,6 +488,14 @@ static void certificates_are_checked(void **state)
 	assert_string_equal(messages,
 			    "stackbeat: --tls-cert is not used: all addresses are local\n" WARNING);
 	unlink(path);
+}
+
+static void port_that_the_kernel_chooses_is_printed(void **state)
+{
+	(void)state;
+	fake.loaded = "/lib/stackbeat.ko";
+	assert_int_equal(serve("serve --no-store --listen 127.0.0.1:0"), STATUS_OK);
+	assert_non_null(strstr(messages, "stackbeat: serving at 127.0.0.1:5432\n"));
 }
 
 static void options_are_parsed(void **state)
@@ -803,6 +812,7 @@ int main(void)
 		TEST(options_have_defaults),
 		TEST(certificates_are_checked),
 		TEST(options_are_parsed),
+		TEST(port_that_the_kernel_chooses_is_printed),
 		TEST(values_have_bounds),
 		TEST(addresses_are_limited),
 		TEST(users_are_found),

@@ -144,6 +144,9 @@ static void expect_address(const char *text, int family)
 	assert_int_equal(fcntl(listener.socket, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(getsockname(listener.socket, (struct sockaddr *)&address, &size), 0);
 	assert_int_equal(address.ss_family, family);
+	/* Both families have it at the same place. */
+	assert_int_not_equal(listener.port, 0);
+	assert_int_equal(listener.port, ntohs(((struct sockaddr_in *)&address)->sin_port));
 	size = sizeof(only_v6);
 	if (family == AF_INET6)
 		assert_int_equal(
@@ -202,6 +205,12 @@ static void invalid_addresses_are_refused(void **state)
 		"[::1]7079",
 		"127.0.0.1:x",
 		"127.0.0.1:http",
+		"127.0.0.1:65536",
+		"127.0.0.1:99999",
+		"127.0.0.1:070790",
+		"127.0.0.1:+80",
+		"127.0.0.1: 7079",
+		"127.0.0.1:-1",
 		"/run/a.sock",
 		"[1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb]:7079",
 	};
