@@ -133,7 +133,7 @@ static void print_completeness(const struct window *window, const struct recordi
 	else
 		fprintf(out, "%.2f %% of %u CPUs", recording_overhead_percent(recording),
 			recording->cpus);
-	fputs(recording->kernel_cost_unknown ? ", without the kernel's\n" : "\n", out);
+	fputs(recording->is_perf ? ", without the kernel's\n" : "\n", out);
 }
 
 /* A line of at most `columns`: it ends after an entry. */
@@ -277,6 +277,13 @@ int explain_no_samples(const struct recording *recording, struct error *error)
 		return error_set(error, ENODATA,
 				 "no samples: the CPUs were idle at all %" PRIu64 " ticks",
 				 counts[STACKBEAT_S_IDLE]);
+	/* Perf events do not tick while nothing that is selected runs. */
+	if (recording->is_perf)
+		return error_set(error, ENODATA,
+				 "no samples: nothing that is selected took 1/%u s of CPU time, "
+				 "after which perf events sample; a longer recording or a higher "
+				 "-F gives more",
+				 recording->rate);
 	return error_set(error, ENODATA,
 			 "no samples: the recording ended before the first tick, which comes after "
 			 "1/%u s; a higher -F gives more",

@@ -155,7 +155,7 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording->counts[STACKBEAT_S_MISSED_TICKS]);
 	comment_counters(profile, recording, COUNTERS_WITHOUT_SAMPLE, "ticks without a sample",
 			 ": ", "");
-	if (recording->kernel_cost_unknown)
+	if (recording->is_perf)
 		snprintf(head, sizeof(head), "not measured");
 	else
 		snprintf(head, sizeof(head), "%" PRIu64 " ns",

@@ -41,7 +41,7 @@ struct recording {
 	void *symbolized_arg;
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	const char *source; /* of the samples, and what it lacks: one line; NULL: unknown */
-	bool kernel_cost_unknown; /* the source does not measure what sampling costs */
+	bool is_perf; /* the source is perf events, which do not measure what sampling costs */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */

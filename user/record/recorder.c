@@ -488,7 +488,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	raise_file_limit(FILE_LIMIT_MAX);
 	recorder->recording.rate = recorder->session.rate;
 	recorder->recording.source = recorder->session.source;
-	recorder->recording.kernel_cost_unknown = recorder->session.is_perf;
+	recorder->recording.is_perf = recorder->session.is_perf;
 	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (config->configured)
 		config->configured(&recorder->session, config->arg);

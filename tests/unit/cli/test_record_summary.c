@@ -343,6 +343,10 @@ static void lack_of_samples_has_a_reason(void **state)
 	recording.rate = 99;
 	expect_reason("no samples: the recording ended before the first tick, which comes after "
 		      "1/99 s; a higher -F gives more");
+	recording.is_perf = true;
+	expect_reason("no samples: nothing that is selected took 1/99 s of CPU time, after which "
+		      "perf events sample; a longer recording or a higher -F gives more");
+	recording.is_perf = false;
 	recording.counts[STACKBEAT_S_IDLE] = 5;
 	expect_reason("no samples: the CPUs were idle at all 5 ticks");
 	recording.counts[STACKBEAT_S_FILTERED] = 2;
