@@ -102,8 +102,8 @@ static void check_module(struct patient *patient)
 		patient->has_module = false;
 		patient_report(patient, FINDING_WARNING,
 			       "install stackbeat-dkms, or 'make module install'",
-			       "neither built nor installed for this kernel: record uses perf "
-			       "events, and serve does not run");
+			       "neither built nor installed for this kernel: samples come from "
+			       "perf events");
 	}
 }
 

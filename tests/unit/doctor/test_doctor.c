@@ -96,7 +96,8 @@ static void machine_without_a_module_records_by_perf_events(void **state)
 	assert_true(examine());
 	expect("kernel", FINDING_OK, RELEASE, "");
 	expect("headers", FINDING_WARNING, "not installed", "apt install linux-headers-" RELEASE);
-	expect("module", FINDING_WARNING, "perf events", "stackbeat-dkms");
+	expect("module", FINDING_WARNING, "kernel: samples come from perf events",
+	       "stackbeat-dkms");
 	expect("rights", FINDING_OK, "root", "");
 	expect("perf_event_paranoid", FINDING_OK, "3, which does not bind you", "");
 	expect("clock", FINDING_OK, "tsc", "");
