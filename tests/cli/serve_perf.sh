@@ -90,6 +90,7 @@ the_server_ends_when_asked() {
 	kill "$server"
 	wait "$server" || fail "status $?: $(<"$scratch/messages")"
 	server=
+	[[ ! -e $scratch/socket ]] || fail "its socket is left"
 }
 
 # Of a user without rights, one line, before sampling is said to begin.

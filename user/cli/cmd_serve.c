@@ -435,6 +435,8 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	access_clear(&server->access);
 	if (!err)
 		err = cmd_serve_sample(server, command_line, error);
+	for (size_t i = 0; i < http->listener_count; i++)
+		listen_remove(&http->listeners[i]);
 	error_keep_first(&err, error, supervisor_end(&server->supervisor, &later), &later);
 	reader_sandbox_stop(&server->sandbox);
 	free(cmdline);

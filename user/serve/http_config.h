@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "serve/answer.h"
 
@@ -19,6 +20,9 @@ struct http_listener {
 	bool is_tcp; /* clients need the token, if there is one; clients of Unix sockets do not */
 	bool is_loopback; /* TCP without TLS */
 	uint16_t port; /* of TCP, if this process has bound it; 0: of other sockets */
+	const char *path; /* of the Unix socket, if this process has made it; NULL: none */
+	dev_t device; /* of the file at `path` */
+	ino_t inode;
 };
 
 /* Returns whether clients of other machines can reach it: with TLS, if there is a certificate. */

@@ -65,6 +65,8 @@ static int listen_unix(const char *path, gid_t group, struct http_listener *list
 		       struct error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat status;
+	bool is_bound;
 	int fd, err;
 
 	if (!*path || strlen(path) >= sizeof(address.sun_path))
@@ -75,16 +77,33 @@ static int listen_unix(const char *path, gid_t group, struct http_listener *list
 	if (fd < 0)
 		return error_errno(error, errno, "%s", path);
 	err = bind_unix(fd, &address);
+	is_bound = !err;
 	if (!err && group != (gid_t)-1 && chown(path, (uid_t)-1, group))
 		err = -errno;
 	if (!err && listen(fd, SOMAXCONN))
 		err = -errno;
 	if (err) {
+		if (is_bound)
+			unlink(path);
 		close(fd);
 		return error_errno(error, -err, "%s", path);
 	}
 	*listener = (struct http_listener){.socket = fd};
+	if (!lstat(path, &status)) {
+		listener->path = path;
+		listener->device = status.st_dev;
+		listener->inode = status.st_ino;
+	}
 	return 0;
+}
+
+void listen_remove(const struct http_listener *listener)
+{
+	struct stat status;
+
+	if (listener->path && !lstat(listener->path, &status) &&
+	    status.st_dev == listener->device && status.st_ino == listener->inode)
+		unlink(listener->path);
 }
 
 /* Splits ADDRESS:PORT; brackets around the address are removed. */

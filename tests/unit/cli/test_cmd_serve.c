@@ -62,7 +62,7 @@ static struct {
 	char addresses[LISTENERS_MAX + 1][64];
 	bool insecure[LISTENERS_MAX + 1];
 	gid_t groups[LISTENERS_MAX + 1];
-	size_t listen_count;
+	size_t listen_count, removed;
 	char created[64], made[64];
 	char cache[64]; /* its directory; "": none */
 	const struct file_cache *used_cache;
@@ -82,7 +82,7 @@ static struct shared {
 	struct http_config http;
 	char store[64], confined[64], cmdline[256], accessed[64];
 	bool signals_are_blocked, faults_are_blocked, listeners_are_open, lock_is_open;
-	bool has_statm;
+	bool has_statm, has_ended;
 } * shared;
 
 static pid_t test_pid;
@@ -213,9 +213,17 @@ int listen_at(const char *address, bool insecure, gid_t group, struct http_liste
 		return error_set(error, -fake.listen_err, "can't listen");
 	listener->socket = open_null();
 	listener->is_tcp = strncmp(address, "unix:", 5) != 0;
+	listener->path = listener->is_tcp ? NULL : address + 5;
 	listener->is_loopback = !strncmp(address, "127.", 4);
 	listener->port = listener->is_loopback && strstr(address, ":0") ? 5432 : 0;
 	return 0;
+}
+
+void listen_remove(const struct http_listener *listener)
+{
+	/* Nobody replaces a socket while the HTTP server listens. */
+	assert_false(shared->has_ended);
+	done.removed += listener->path && !strcmp(listener->path, "/run/stackbeat/http.sock");
 }
 
 int store_create(const char *path, uid_t owner, struct error *error)
@@ -307,6 +315,7 @@ int http_run(const struct http_config *config, struct error *error)
 	/* Until the sampler ends. */
 	if (read(config->socket, &byte, 1) != 0)
 		return error_set(error, EIO, "an unexpected message");
+	shared->has_ended = true;
 	return fake.http_err ? error_set(error, -fake.http_err, "HTTP fails") : 0;
 }
 
@@ -498,6 +507,15 @@ static void port_that_the_kernel_chooses_is_printed(void **state)
 	assert_non_null(strstr(messages, "stackbeat: serving at 127.0.0.1:5432\n"));
 }
 
+static void unix_socket_is_removed_at_the_end(void **state)
+{
+	(void)state;
+	fake.inherited = 1;
+	assert_int_equal(serve("serve --no-store --listen unix:/run/stackbeat/http.sock"),
+			 STATUS_OK);
+	assert_int_equal(done.removed, 1);
+}
+
 static void options_are_parsed(void **state)
 {
 	(void)state;
@@ -687,6 +705,7 @@ static void what_fails_is_said(void **state)
 	fake.lock_err = -EBUSY;
 	assert_serve_fails("serve", "stackbeat: it is used\n");
 	assert_int_equal(done.samplers, 0);
+	assert_int_equal(done.removed, 1);
 	assert_int_equal(shared->servers, 0);
 	assert_int_equal(done.stops, 1);
 }
@@ -813,6 +832,7 @@ int main(void)
 		TEST(certificates_are_checked),
 		TEST(options_are_parsed),
 		TEST(port_that_the_kernel_chooses_is_printed),
+		TEST(unix_socket_is_removed_at_the_end),
 		TEST(values_have_bounds),
 		TEST(addresses_are_limited),
 		TEST(users_are_found),

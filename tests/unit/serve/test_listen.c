@@ -115,6 +115,32 @@ static void only_stale_unix_socket_is_replaced(void **state)
 	assert_int_equal(lstat(in_sandbox("link"), &status), 0);
 }
 
+static void own_unix_socket_is_removed(void **state)
+{
+	const char *path = in_sandbox("a.sock");
+	const char *address = unix_address(path);
+
+	(void)state;
+	assert_int_equal(listen_to(address, false, SAME_GROUP), 0);
+	listen_remove(&listener);
+	assert_int_equal(access(path, F_OK), -1);
+	listen_remove(&listener);
+	close(listener.socket);
+	/* What has taken its place is another's. */
+	assert_int_equal(listen_to(address, false, SAME_GROUP), 0);
+	assert_int_equal(unlink(path), 0);
+	write_text(path, "text");
+	listen_remove(&listener);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(unlink(path), 0);
+	close(listener.socket);
+	/* A group that the process may not give to a file leaves nothing behind. */
+	if (!geteuid())
+		return;
+	assert_int_equal(listen_to(address, false, 0), -EPERM);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 static void paths_of_unix_sockets_are_limited(void **state)
 {
 	char path[120];
@@ -314,9 +340,13 @@ static void sockets_of_systemd_are_served(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(unix_socket_is_for_its_group),      TEST(only_stale_unix_socket_is_replaced),
-		TEST(paths_of_unix_sockets_are_limited), TEST(addresses_of_the_loopback_are_served),
-		TEST(other_addresses_need_consent),      TEST(invalid_addresses_are_refused),
+		TEST(unix_socket_is_for_its_group),
+		TEST(only_stale_unix_socket_is_replaced),
+		TEST(own_unix_socket_is_removed),
+		TEST(paths_of_unix_sockets_are_limited),
+		TEST(addresses_of_the_loopback_are_served),
+		TEST(other_addresses_need_consent),
+		TEST(invalid_addresses_are_refused),
 		TEST(sockets_of_systemd_are_served),
 	};
 
