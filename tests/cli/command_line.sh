@@ -186,7 +186,14 @@ habits_have_an_answer() {
 	accepts record --call-graph dwarf,16384
 	refuses "--call-graph: there is no 'lbr' here" record --call-graph lbr
 	refuses "unknown option '-c': samples" record -c100000 true
-	refuses "unexpected argument 'x' beside --input" report -i y x
+	for command in report export flamegraph; do
+		refuses "unexpected argument 'x' beside --input" "$command" -i y x
+	done
+	accepts report -s comm,sym
+	accepts record -i
+	accepts record --all-user
+	accepts record --all-kernel
+	refuses "--user and --kernel can't be combined" record --all-user --all-kernel
 	refuses "-i: the file name is empty" report -i ''
 	refuses "--call-graph: 'x' is not fp or dwarf" record --call-graph x
 	[[ $("$stackbeat" version) == "$("$stackbeat" --version)" ]] || fail "version"
@@ -205,7 +212,12 @@ directories_of_debug_files_are_limited() {
 wrong_command_lines_are_refused_with_one_line() {
 	local command
 	refuses "no command 'no-such'" no-such
-	refuses "no command '--no-such'" --no-such
+	refuses "unknown option '--no-such'; see 'stackbeat --help'" --no-such
+	refuses "unknown option '-x'; see 'stackbeat --help'" -x
+	for command in help --help version --version; do
+		refuses "unexpected argument 'x'" "$command" record x
+	done
+	refuses "unexpected argument 'x'" version x
 	refuses "no command 'a?b'" $'a\nb'
 	for command in record report flamegraph rate; do
 		refuses "'--no-such'" "$command" --no-such
@@ -363,7 +375,10 @@ help_of_a_command_opens_its_page() {
 	cmp <(PATH="$scratch:$PATH" "$stackbeat" help record 2>&1) <("$stackbeat" record --help) || fail "without the page"
 	rm "$scratch/man"
 	refuses "there is no command 'no-such'" help no-such
-	refuses "there is no command '-x'" help -x
+	refuses "unknown option '-x'" help -x
+	[[ $("$stackbeat" help version) == "Usage: stackbeat version"* ]] || fail "no help on version"
+	cmp <("$stackbeat" help version) <("$stackbeat" version --help) || fail "version --help differs"
+	cmp <("$stackbeat" help help) <("$stackbeat" --help) || fail "another help on help"
 	cmp <(PATH=/none "$stackbeat" help record) <("$stackbeat" record --help) || fail "without man"
 }
 

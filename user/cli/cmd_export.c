@@ -47,6 +47,7 @@ static const struct cli_option options[] = {
 	 "output file (default: stackbeat.firefox.json, stackbeat.perfetto-trace or "
 	 "stackbeat.speedscope.json); - for standard output",
 	 OPTION_PATH(struct export_arguments, output)},
+	INPUT_OPTION(struct export_arguments),
 	SAMPLE_TYPE_OPTION(struct export_arguments, view.sample_type),
 	FILTER_OPTIONS(struct export_arguments),
 	GO_HIDE_RUNTIME_OPTION(struct export_arguments, view.hides_go_runtime),

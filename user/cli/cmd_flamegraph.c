@@ -38,6 +38,7 @@ static const struct cli_option options[] = {
 	{0, "profiler-frames", NULL,
 	 "draw the frames of the profiler's own processes, which are one box otherwise",
 	 OPTION_FLAG(struct flamegraph_arguments, draws_profiler)},
+	INPUT_OPTION(struct flamegraph_arguments),
 	SAMPLE_TYPE_OPTION(struct flamegraph_arguments, view.sample_type),
 	GROUP_OPTION(struct flamegraph_arguments,
 		     "divide the root by a label of the samples, such as comm or container, or by service; none: do "

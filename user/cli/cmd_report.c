@@ -122,7 +122,7 @@ static const struct cli_option options[] = {
 	 "as --min-percent, also for --top: omit functions whose cum is below P %",
 	 OPTION_PERCENT(struct report_arguments, report.min_percent),
 	 OPTION_GIVEN(struct report_arguments, report.limits_top)},
-	{0, "sort", "KEY[,...]",
+	{'s', "sort", "KEY[,...]",
 	 "print rows by dso, sym, line, service, comm, pid, tid, cpu or any other label instead of by "
 	 "function",
 	 OPTION_TEXT(struct report_arguments, view.sort)},

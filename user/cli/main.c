@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,8 @@ static const struct command {
 	{"resume", cmd_resume, "resume a paused recording"},
 	{"events", cmd_events, "print the events of sessions"},
 };
+
+static const char version_usage[] = "Usage: stackbeat version\n\nPrint the version of stackbeat.";
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -119,6 +122,10 @@ static void explain_unknown_command(const char *typed, struct error *error)
 			return;
 		}
 	}
+	if (*typed == '-') {
+		error_set(error, EINVAL, "unknown option '%s'; see 'stackbeat --help'", typed);
+		return;
+	}
 	name = suggest_word(typed, command_name, NULL);
 	if (name)
 		error_set(error, EINVAL, "there is no command '%s'; did you mean '%s'?", typed,
@@ -167,6 +174,45 @@ static int open_page(char *name)
 	return run_command(2, (char *[]){name, "--help", NULL});
 }
 
+/* `word` is a subcommand, or the long or short option of the same name. */
+static bool is_word(const char *typed, const char *word, const char *letter)
+{
+	return !strcmp(typed, word) || !strcmp(typed, letter) ||
+	       (!strncmp(typed, "--", 2) && !strcmp(typed + 2, word));
+}
+
+static int refuse_argument(const char *word, const char *argument)
+{
+	struct error error;
+
+	error_set(&error, EINVAL, "unexpected argument '%s'", argument);
+	fprintf(stderr, "stackbeat %s: %s\n", word, error.text);
+	return STATUS_USAGE;
+}
+
+/* argv[0] is the word for help. */
+static int show_help(int argc, char **argv)
+{
+	if (argc > 2)
+		return refuse_argument(argv[0], argv[2]);
+	if (argc == 1 || is_word(argv[1], "help", "-h"))
+		print_usage(stdout);
+	else if (!strcmp(argv[1], "version"))
+		puts(version_usage);
+	else
+		return open_page(argv[1]);
+	return 0;
+}
+
+/* argv[0] is the word for the version. */
+static int show_version(int argc, char **argv)
+{
+	if (argc > 2 || (argc == 2 && !is_word(argv[1], "--help", "-h")))
+		return refuse_argument(argv[0], argv[argc - 1]);
+	puts(argc == 1 ? "stackbeat " STACKBEAT_VERSION : version_usage);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	sanitize_process_state();
@@ -175,16 +221,9 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return STATUS_USAGE;
 	}
-	if (!strcmp(argv[1], "help") && argc > 2)
-		return open_page(argv[2]);
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		print_usage(stdout);
-		return 0;
-	}
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") ||
-	    !strcmp(argv[1], "version")) {
-		puts("stackbeat " STACKBEAT_VERSION);
-		return 0;
-	}
+	if (is_word(argv[1], "help", "-h"))
+		return show_help(argc - 1, argv + 1);
+	if (is_word(argv[1], "version", "-V"))
+		return show_version(argc - 1, argv + 1);
 	return run_command(argc - 1, argv + 1);
 }

@@ -20,7 +20,7 @@
 #define HELP_COLUMNS 80
 #define OPTION_COLUMNS_MAX 26
 
-#define OPTIONS_MAX 40
+#define OPTIONS_MAX 48
 
 /* getopt_long() gives the letter of a short option, and the index of a long one beyond these. */
 #define OPTION_LONG_ONLY 0x100
