@@ -51,7 +51,9 @@ int netlink_open(struct netlink **opened, struct error *error)
 
 	netlink->family = genl_ctrl_resolve(netlink->socket, STACKBEAT_GENL_NAME);
 	if (netlink->family < 0) {
-		err = error_set(error, ENOENT, "the module is not loaded; try 'stackbeat load'");
+		err = error_set(error, ENOENT,
+				"the module is not loaded; 'stackbeat load' loads it; recordings "
+				"by perf events have no sessions to show or change");
 		goto failed;
 	}
 	*opened = netlink;
