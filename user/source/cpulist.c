@@ -68,13 +68,14 @@ static void cpulist_read_file(const char *root, const char *name, struct cpulist
 		memset(list, 0, sizeof(*list));
 }
 
-/* Formats a list as ranges, truncated to `size` bytes. */
-static void format_list(const struct cpulist *list, char *text, size_t size)
+void cpulist_format(const struct cpulist *list, char *text, size_t size)
 {
 	size_t used = 0;
 	uint32_t first, last;
 
-	*text = '\0';
+	snprintf(text, size, "%s", list->all ? "all" : "");
+	if (list->all)
+		return;
 	for (first = 0; first < CPULIST_CPUS_MAX && used < size; first = last + 1) {
 		last = first;
 		if (!cpulist_has(list, first))
@@ -108,7 +109,7 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 	if (!sampled)
 		return error_set(error, EINVAL,
 				 "all CPUs are isolated or nohz_full; select some with -C");
-	format_list(list, text, size);
+	cpulist_format(list, text, size);
 	return 0;
 }
 

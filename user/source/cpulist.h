@@ -33,6 +33,9 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
  */
 void cpulist_online(const char *root, struct cpulist *list);
 
+/* Writes a list as ranges, such as 0,2-3, or as "all"; it is truncated to `size` bytes. */
+void cpulist_format(const struct cpulist *list, char *text, size_t size);
+
 /* Returns whether both are the same list: all CPUs, or the same bits. */
 bool cpulist_equal(const struct cpulist *a, const struct cpulist *b);
 

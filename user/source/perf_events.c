@@ -27,6 +27,7 @@
 #define STACK_COPY_MIN (8u << 10)
 /* Kernels of distributions have higher levels. */
 #define PARANOID_MAX 2
+#define CPUS_TEXT_MAX 128u /* of a list of CPUs in a message */
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
 /* The ring of a CPU: of an event of this process that never fires, so that it lives. */
@@ -134,6 +135,19 @@ static int read_paranoid(void)
 	return (int)strtol(text, NULL, 10);
 }
 
+/* The CPUs that are online are what the user can choose from. */
+static int offline_error(const struct cpulist *chosen, struct error *error)
+{
+	char text[2][CPUS_TEXT_MAX];
+	struct cpulist online;
+
+	cpulist_online("", &online);
+	cpulist_format(chosen, text[0], sizeof(text[0]));
+	cpulist_format(&online, text[1], sizeof(text[1]));
+	return error_set(error, ENODEV, "perf events: CPU %s is not online; online: %s", text[0],
+			 text[1]);
+}
+
 static int open_error(const struct perf_events *events, int err, struct error *error)
 {
 	const struct perf_events_config *config = events->config;
@@ -161,6 +175,8 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 			      "own instead"
 			    : ", or your own processes and a level of 2 or less; a container "
 			      "may forbid it, too");
+	case -ENODEV:
+		return offline_error(config->cpus, error);
 	case -ENOSYS:
 		return error_set(error, ENOSYS,
 				 "perf events: the kernel has none, or a container forbids them");

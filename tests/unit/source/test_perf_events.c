@@ -277,6 +277,17 @@ static void refusals_say_what_helps(void **state)
 	assert_null(refused);
 }
 
+static void lack_of_cpus_names_what_is_online(void **state)
+{
+	struct perf_events *refused = NULL;
+
+	(void)state;
+	assert_int_equal(cpulist_parse("2-3", &cpus, NULL), 0);
+	assert_int_equal(perf_events_open(&refused, &config, &error), -ENODEV);
+	assert_string_equal(error.text, "perf events: CPU 2-3 is not online; online: 0-1");
+	assert_null(refused);
+}
+
 /* Their events are the kernel's to move. */
 static void events_of_threads_stay(void **state)
 {
@@ -368,6 +379,7 @@ int main(void)
 		TEST(only_chosen_cpus_are_sampled),
 		TEST(what_fails_is_tried_again),
 		TEST(refusals_say_what_helps),
+		TEST(lack_of_cpus_names_what_is_online),
 		TEST(events_of_threads_stay),
 		TEST(thread_of_two_targets_has_one_event),
 		TEST(control_group_below_another_has_no_event),
