@@ -190,6 +190,8 @@ habits_have_an_answer() {
 		refuses "unexpected argument 'x' beside --input" "$command" -i y x
 	done
 	accepts report -s comm,sym
+	# Which lists the problems that its message leaves out.
+	accepts annotate -v
 	accepts record -i
 	accepts record --all-user
 	accepts record --all-kernel

@@ -100,6 +100,8 @@ static const struct cli_option options[] = {
 	 OPTION_CALL(option_ignore)},
 	SYMBOLIZE_TIMEOUT_OPTION(struct annotate, sandbox_options),
 	SANDBOX_OPTION(struct annotate, sandbox_options),
+	{'v', "verbose", NULL, "list all problems with files, not only the first five",
+	 OPTION_FLAG(struct annotate, messages.verbose)},
 	HELP_OPTION(struct annotate, help),
 };
 /* clang-format on */

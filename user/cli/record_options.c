@@ -397,6 +397,7 @@ void record_options_default(struct record_options *options)
 		.memory = MEMORY_DEFAULT,
 	};
 	session_config_init(&options->session);
+	options->session.has_target_options = true;
 }
 
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
@@ -404,6 +405,7 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	int first, err;
 
 	record_options_default(options);
+	options->session.has_command = true;
 	/* The first argument is COMMAND; options after it are COMMAND's. */
 	err = options_parse(argc, argv, record_options, true, options, &first, error);
 	if (err)

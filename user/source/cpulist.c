@@ -88,8 +88,7 @@ void cpulist_format(const struct cpulist *list, char *text, size_t size)
 	}
 }
 
-int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
-		    struct error *error)
+int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list)
 {
 	struct cpulist isolated, nohz_full;
 	uint64_t excluded = 0, sampled = 0;
@@ -107,8 +106,7 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 	if (!excluded)
 		return 0;
 	if (!sampled)
-		return error_set(error, EINVAL,
-				 "all CPUs are isolated or nohz_full; select some with -C");
+		return -EINVAL;
 	cpulist_format(list, text, size);
 	return 0;
 }

@@ -24,8 +24,7 @@ int cpulist_parse(const char *text, struct cpulist *list, struct error *error);
  * from sysfs below `root` ("" except in tests). Sets `list`, and `text` of `size` bytes to the same
  * list, "" for all CPUs. Returns 0, or -EINVAL when all CPUs are isolated or nohz_full.
  */
-int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
-		    struct error *error);
+int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list);
 
 /*
  * Sets `list` to the CPUs that are online, as read from sysfs below `root` ("" except in tests); to

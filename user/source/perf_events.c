@@ -135,6 +135,14 @@ static int read_paranoid(void)
 	return (int)strtol(text, NULL, 10);
 }
 
+/* What a user may sample who may not sample the whole system. */
+static const char *own_processes_remedy(const struct perf_events_config *config)
+{
+	if (config->has_command)
+		return "; name a COMMAND or -p PID of your own instead";
+	return config->has_target_options ? "; name a -p PID of your own instead" : "";
+}
+
 /* The CPUs that are online are what the user can choose from. */
 static int offline_error(const struct cpulist *chosen, struct error *error)
 {
@@ -169,10 +177,10 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 		return error_set(
 			error, -err,
 			"perf events: permission denied (kernel.perf_event_paranoid is "
-			"%d): %s needs root or CAP_PERFMON%s",
+			"%d): %s needs root or CAP_PERFMON%s%s",
 			paranoid, all ? "sampling the whole system" : "sampling",
-			all ? ", or a level of 0 or less; name a COMMAND or -p PID of your "
-			      "own instead"
+			all ? ", or a level of 0 or less" : "",
+			all ? own_processes_remedy(config)
 			    : ", or your own processes and a level of 2 or less; a container "
 			      "may forbid it, too");
 	case -ENODEV:
@@ -287,9 +295,9 @@ static int open_rings(struct perf_events *events, struct error *error)
 	}
 	return error_set(error, EPERM,
 			 "perf events: too little memory may be locked for a ring of %u KiB for "
-			 "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l), or "
-			 "record fewer CPUs (-C)",
-			 events->ring_size >> 10);
+			 "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l)%s",
+			 events->ring_size >> 10,
+			 events->config->has_target_options ? ", or record fewer CPUs (-C)" : "");
 }
 
 /* A ring that is full of few large copies loses samples while the reader waits for a CPU. */

@@ -31,6 +31,7 @@ struct perf_events_config {
 	uint32_t stack_copy; /* bytes; 0: none */
 	bool stack_copy_given; /* else less for a ring that is too small for enough of them */
 	uint32_t parts; /* STACKBEAT_PART_* */
+	bool has_target_options, has_command; /* as in struct session_config */
 };
 
 /*

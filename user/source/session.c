@@ -125,9 +125,14 @@ static int choose_rate(struct session *session, const struct session_config *con
 static int choose_cpus(struct session *session, const struct session_config *config,
 		       struct error *error)
 {
-	if (!*config->cpus)
-		return cpulist_default("", session->cpus, sizeof(session->cpus), &session->cpulist,
-				       error);
+	if (!*config->cpus) {
+		int err = cpulist_default("", session->cpus, sizeof(session->cpus),
+					  &session->cpulist);
+
+		return err ? error_set(error, -err, "all CPUs are isolated or nohz_full%s",
+				       config->has_target_options ? "; select some with -C" : "")
+			   : 0;
+	}
 	snprintf(session->cpus, sizeof(session->cpus), "%s", config->cpus);
 	session->cpulist = config->cpulist;
 	return 0;
@@ -299,7 +304,9 @@ static int configure_perf(struct session *session, const struct session_config *
 			   .ring_size = choose_ring_size(session, config),
 			   .stack_copy = session->stack_copy,
 			   .stack_copy_given = config->stack_copy_given,
-			   .parts = config->parts},
+			   .parts = config->parts,
+			   .has_target_options = config->has_target_options,
+			   .has_command = config->has_command},
 		.excluded_comms = config->excluded_comms,
 		.excluded_comm_count = config->excluded_comm_count,
 		.no_inherit = config->no_inherit,

@@ -49,6 +49,9 @@ struct session_config {
 	uint8_t goroutines; /* STACKBEAT_GOROUTINE_*, see STACKBEAT_A_GOROUTINES */
 	bool no_inherit;
 	bool system_wide; /* -a */
+	/* For remedies in messages: */
+	bool has_target_options; /* the subcommand has -p and -C */
+	bool has_command; /* it runs a COMMAND */
 };
 
 #define STACK_COPY_DEFAULT (8u << 10) /* bytes */

@@ -431,6 +431,7 @@ static void options_have_defaults(void **state)
 	assert_int_equal(done.session.budget, 50);
 	assert_int_equal(done.session.goroutines, 0);
 	assert_true(done.session.system_wide);
+	assert_false(done.session.has_target_options || done.session.has_command);
 	assert_int_equal(done.labels.chosen, labels | LABEL_SET(LABEL_PID));
 	assert_true(done.has_store);
 	assert_int_equal(done.memory, 256 << 20);

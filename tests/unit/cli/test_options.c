@@ -95,6 +95,7 @@ static void options_have_defaults(void **state)
 	assert_int_equal(options.session.cgroup_count, 0);
 	assert_int_equal(options.session.excluded_comm_count, 0);
 	assert_int_equal(options.session.budget, 50);
+	assert_true(options.session.has_target_options && options.session.has_command);
 	assert_false(options.session.no_inherit);
 	assert_false(options.session.no_jitter);
 	assert_false(options.no_symbolize);

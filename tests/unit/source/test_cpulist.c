@@ -207,7 +207,7 @@ static int default_of(const char *isolated, const char *nohz_full, const char *p
 	}
 	memset(&list, 0xaa, sizeof(list));
 	strcpy(text, "unset");
-	return cpulist_default(root, text, sizeof(text), &list, &error);
+	return cpulist_default(root, text, sizeof(text), &list);
 }
 
 static void default_is_all_without_isolated_cpus(void **state)
@@ -272,7 +272,6 @@ static void error_if_all_cpus_are_excluded(void **state)
 {
 	(void)state;
 	assert_int_equal(default_of("0-3", "", "0-3"), -EINVAL);
-	assert_non_null(strstr(error.text, "-C"));
 	assert_int_equal(default_of("0-1", "2-3", "0-3"), -EINVAL);
 }
 

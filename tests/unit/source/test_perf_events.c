@@ -265,7 +265,17 @@ static void refusals_say_what_helps(void **state)
 	(void)state;
 	machine.paranoid = "2\n";
 	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
-	assert_non_null(strstr(error.text, "needs root or CAP_PERFMON"));
+	assert_string_equal(error.text,
+			    "perf events: permission denied "
+			    "(kernel.perf_event_paranoid is 2): sampling the whole "
+			    "system needs root or CAP_PERFMON, or a level of 0 or less");
+	/* A remedy names only what the subcommand has. */
+	config.has_target_options = true;
+	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
+	assert_non_null(strstr(error.text, "or less; name a -p PID of your own instead"));
+	config.has_command = true;
+	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
+	assert_non_null(strstr(error.text, "; name a COMMAND or -p PID of your own instead"));
 	machine.paranoid = "4\n";
 	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
 	assert_non_null(strstr(error.text, "is 4, "));
