@@ -202,6 +202,27 @@ habits_have_an_answer() {
 	refuses "no command 'recrod'; did you mean 'record'?" help recrod
 }
 
+# keeps_from_terminal ARGUMENT...: one line on a terminal, status 2, nothing done.
+keeps_from_terminal() {
+	local status=0
+	timeout "$hang" python3 -c 'import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "$stackbeat" "$@" >"$scratch/stdout" </dev/null || status=$?
+	((status == 2)) || fail "'$*': exit status $status"
+	[[ $(<"$scratch/stdout") == "stackbeat $1: the output is no text, and standard output is a terminal: "*$'\r' ]] ||
+		fail "'$*': $(<"$scratch/stdout")"
+	rm "$scratch/stdout"
+	[[ -z $(ls -A "$scratch") ]] || fail "'$*': left $(ls -A "$scratch")"
+}
+
+binary_output_is_kept_from_terminals() {
+	keeps_from_terminal record -o - true
+	keeps_from_terminal goroutines -o - 1
+	keeps_from_terminal symbolize a -o -
+	keeps_from_terminal symbolize -
+	keeps_from_terminal archive a -o -
+	keeps_from_terminal export --format perfetto -o - a
+}
+
 directories_of_debug_files_are_limited() {
 	local options=() i
 	for ((i = 0; i < 16; i++)); do
@@ -491,6 +512,7 @@ run_test values_have_bounds
 run_test top_refuses_what_it_cannot_show
 run_test habits_have_an_answer
 run_test options_of_perf_have_an_answer
+run_test binary_output_is_kept_from_terminals
 run_test directories_of_debug_files_are_limited
 run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage

@@ -9,6 +9,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
+#include "cli/terminal.h"
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
@@ -67,7 +68,7 @@ static int cmd_archive_parse(struct archive_arguments *arguments, int argc, char
 	if (!strcmp(arguments->input, "-") && !arguments->output)
 		return error_set(error, EINVAL,
 				 "-o: missing, and standard input has no name for the archive");
-	return 0;
+	return arguments->output ? terminal_check_binary(arguments->output, error) : 0;
 }
 
 /* FILE without .gz and .pb, and with SUFFIX; to be freed. NULL when out of memory. */

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "cli/view_options.h"
 #include "lib/atomic_file.h"
 #include "lib/error.h"
@@ -79,7 +80,10 @@ static int cmd_export_parse(struct export_arguments *arguments, int argc, char *
 				 "--format is missing: firefox, perfetto or speedscope");
 	if (!arguments->output)
 		arguments->output = format_files[arguments->format];
-	return 0;
+	/* The other formats are JSON. */
+	return arguments->format == EXPORT_PERFETTO
+		       ? terminal_check_binary(arguments->output, error)
+		       : 0;
 }
 
 static int export_trace(const struct export_arguments *arguments, const struct trace *trace,

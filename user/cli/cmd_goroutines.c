@@ -12,6 +12,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
+#include "cli/terminal.h"
 #include "inspect/go_process.h"
 #include "inspect/goroutine_labels.h"
 #include "inspect/goroutine_profile.h"
@@ -99,7 +100,7 @@ static int cmd_goroutines_parse(int argc, char **argv, struct dump *dump, struct
 		return error_set(error, EINVAL, "--text and --no-symbolize can't be combined");
 	if (!dump->output)
 		dump->output = dump->text ? "-" : GOROUTINES_DEFAULT;
-	return 0;
+	return dump->text ? 0 : terminal_check_binary(dump->output, error);
 }
 
 static void cmd_goroutines_report_problem(void *arg, const char *path, const char *text)

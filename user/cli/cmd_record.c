@@ -419,6 +419,8 @@ int cmd_record(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	err = record_options_parse(argc, argv, &record->options, &error);
+	if (!err && !record->options.help)
+		err = terminal_check_binary(record->options.output, &error);
 	if (err) {
 		fprintf(stderr, "stackbeat record: %s\n", error.text);
 		free(record);

@@ -13,6 +13,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
+#include "cli/terminal.h"
 #include "cli/view_options.h"
 #include "debuginfo/debug_files.h"
 #include "debuginfo/kallsyms.h"
@@ -109,9 +110,11 @@ static int cmd_symbolize_parse(struct symbolize *symbolize, int argc, char **arg
 	if (err || symbolize->help)
 		return err;
 	err = options_file(argc, argv, first, &symbolize->input, error);
+	if (err)
+		return err;
 	if (!symbolize->output)
 		symbolize->output = symbolize->input;
-	return err;
+	return terminal_check_binary(symbolize->output, error);
 }
 
 static void cmd_symbolize_report_missing(void *arg, const char *path, const char *build_id,

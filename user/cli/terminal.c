@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "cli/terminal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/error.h"
 #include "sandbox/child.h"
 
 /* Of a terminal that does not know its size. */
@@ -31,6 +33,15 @@ bool terminal_has_colors(int fd)
 	const char *no_color = getenv("NO_COLOR"), *type = getenv("TERM");
 
 	return isatty(fd) && !(no_color && *no_color) && type && *type && strcmp(type, "dumb");
+}
+
+int terminal_check_binary(const char *output, struct error *error)
+{
+	if (strcmp(output, "-") != 0 || !isatty(STDOUT_FILENO))
+		return 0;
+	return error_set(error, EINVAL,
+			 "the output is no text, and standard output is a terminal: use a pipe or "
+			 "-o FILE");
 }
 
 bool terminal_has_utf8(void)

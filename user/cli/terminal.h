@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+struct error;
+
 /* Returns the columns of the terminal that `fd` is; 0: it is none. */
 size_t terminal_columns(int fd);
 
@@ -15,6 +17,12 @@ bool terminal_has_colors(int fd);
 
 /* Returns whether the locale of the environment has UTF-8. */
 bool terminal_has_utf8(void);
+
+/*
+ * Refuses to write an output that is no text to a terminal, whose state its bytes may change, as
+ * perf and gzip do: `output` is "-" or a path. Returns 0 or -EINVAL.
+ */
+int terminal_check_binary(const char *output, struct error *error);
 
 struct pager {
 	pid_t pid; /* 0: none */
