@@ -294,7 +294,7 @@ def groups_have_a_table_each():
     check(table[6] == "comm app: 40ms (44.44%), 1 of 2 functions" and table[8].split()[0] == "40ms", table)
     table = in_pipe(["report", "--group", "service", "-n", "1", "two.pb.gz"]).splitlines()
     check(table[2] == "service <b>: 50ms (55.56%), 1 of 3 functions", table)
-    refused(b"--group: no sample has the label 'none'; there are: comm, pid", "--group", "none")
+    refused(b"--group: no sample has the label 'none'; there are: service, comm, pid\n", "--group", "none")
 
 
 def rows_are_those_of_keys():

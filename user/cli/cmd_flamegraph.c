@@ -80,6 +80,13 @@ static int draw_svg(const struct flamegraph_arguments *arguments, char **svg, si
 
 	if (err)
 		return err;
+	if (arguments->view.group)
+		err = view_check_group(arguments->view.group, GROUP_SERVICE ", " GROUP_NONE,
+				       &viewed, error);
+	if (err) {
+		viewed_clear(&viewed);
+		return err;
+	}
 	profile = viewed.profile;
 	base = viewed.base;
 	if (*viewed.note.text)

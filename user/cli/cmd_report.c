@@ -265,14 +265,6 @@ static int print_text(const struct report_arguments *arguments, const struct pro
 	return report_top(profile, options, stdout, error);
 }
 
-static int check_group(const char *group, const struct viewed *viewed, struct error *error)
-{
-	if (!group || !strcmp(group, GROUP_SERVICE) || calltree_has_label(viewed->profile, group) ||
-	    (viewed->base && calltree_has_label(viewed->base, group)))
-		return 0;
-	return view_label_error("--group", group, false, viewed->profile, error);
-}
-
 /* Sets *exceeded to the number of differences beyond a limit. */
 static int print_report(const struct report_arguments *arguments, size_t *exceeded,
 			struct error *error)
@@ -284,7 +276,8 @@ static int print_report(const struct report_arguments *arguments, size_t *exceed
 
 	if (err)
 		return err;
-	err = check_group(arguments->view.group, &viewed, error);
+	if (arguments->view.group)
+		err = view_check_group(arguments->view.group, GROUP_SERVICE, &viewed, error);
 	if (err) {
 		viewed_clear(&viewed);
 		return err;

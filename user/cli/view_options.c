@@ -63,13 +63,13 @@ static void list_labels(const struct profile *profile, char *text, size_t size)
 	}
 }
 
-int view_label_error(const char *option, const char *key, bool is_sort_key,
-		     const struct profile *profile, struct error *error)
+/* Describes an unknown label: `others` are what `option` takes beside labels. Returns -EINVAL. */
+static int unknown_label_error(const char *option, const char *key, const char *others,
+			       const struct profile *profile, struct error *error)
 {
-	char list[256] = "";
+	char list[256];
 
-	if (is_sort_key)
-		strcpy(list, "dso, sym, line, service");
+	snprintf(list, sizeof(list), "%s", others);
 	list_labels(profile, list, sizeof(list));
 	utf8_sanitize(list);
 	if (label_of_key(key) < LABEL_COUNT)
@@ -78,7 +78,26 @@ int view_label_error(const char *option, const char *key, bool is_sort_key,
 				 "--labels' adds; there are: %s",
 				 option, key, list);
 	return error_set(error, EINVAL, "%s: no sample has the label '%s'; there are: %s", option,
-			 key, *list ? list : "none");
+			 key, list);
+}
+
+int view_check_group(const char *group, const char *others, const struct viewed *viewed,
+		     struct error *error)
+{
+	const char *other = others;
+	size_t length;
+
+	if (calltree_has_label(viewed->profile, group) ||
+	    (viewed->base && calltree_has_label(viewed->base, group)))
+		return 0;
+	while (*other) {
+		length = strcspn(other, ",");
+		if (length == strlen(group) && !strncmp(other, group, length))
+			return 0;
+		other += length;
+		other += strspn(other, ", ");
+	}
+	return unknown_label_error("--group", group, others, viewed->profile, error);
 }
 
 /* A key that is of no frame, and of no sample either, is a typing error. */
@@ -88,7 +107,8 @@ static int check_keys(const struct profile_view *view, const struct profile *pro
 	for (size_t i = 0; i < view->key_count; i++) {
 		if (!profile_view_knows_key(view->keys[i]) && profile->samples.count &&
 		    !calltree_has_label(profile, view->keys[i]))
-			return view_label_error("--sort", view->keys[i], true, profile, error);
+			return unknown_label_error("--sort", view->keys[i],
+						   "dso, sym, line, service", profile, error);
 	}
 	return 0;
 }

@@ -113,8 +113,11 @@ struct viewed {
 int view_read(const struct view_options *view, struct viewed *viewed, struct error *error);
 void viewed_clear(struct viewed *viewed);
 
-/* Describes an unknown label: `option` names it by `key`. Returns -EINVAL. */
-int view_label_error(const char *option, const char *key, bool is_sort_key,
-		     const struct profile *profile, struct error *error);
+/*
+ * Checks the label of --group: a label of the viewed files, or one of `others`, a list with ", "
+ * between them. Returns 0, or -EINVAL with a message that lists both.
+ */
+int view_check_group(const char *group, const char *others, const struct viewed *viewed,
+		     struct error *error);
 
 #endif

@@ -251,6 +251,13 @@ static void flamegraph_is_divided_by_a_label(void **state)
 	assert_change(true, " --group none", " --group pid", "a.pb.gz");
 	assert_change(false, "", " --group none", "zone.pb.gz");
 	assert_change(true, "", " --group zone", "zone.pb.gz");
+	assert_change(true, " --group none", " --group service", "a.pb.gz");
+	assert_int_equal(run_with(cmd_flamegraph, "flamegraph --group zo", "zone.pb.gz"),
+			 STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat flamegraph: --group: no sample has the label "
+				      "'zo'; there are: service, none, zone\n");
+	assert_int_equal(run_with(cmd_flamegraph, "flamegraph --group ,", "zone.pb.gz"),
+			 STATUS_FAILED);
 	/* Both files need the label. */
 	snprintf(options, sizeof(options), " --diff %s", in_sandbox("a.pb.gz"));
 	assert_change(false, options, " --group comm", "a.pb.gz");
