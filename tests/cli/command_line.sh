@@ -190,6 +190,9 @@ habits_have_an_answer() {
 		refuses "unexpected argument 'x' beside --input" "$command" -i y x
 	done
 	accepts report -s comm,sym
+	accepts report --csv --csv
+	refuses "--json and --csv can't be combined" report --json --csv
+	refuses "--json and --csv can't be combined" report --csv --json
 	# Which lists the problems that its message leaves out.
 	accepts annotate -v
 	accepts record -i

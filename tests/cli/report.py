@@ -209,6 +209,11 @@ def tables_are_csv():
                                      ["", name, "10000000", "10000000"]], table("hostile.pb.gz"))
     found = table("--tree", "hostile.pb.gz")
     check(found[0] == ["id", "parent", "kind", "function", "flat", "cum"] and found[3][3] == name, found)
+    found = table("--sort", "comm,sym", "--group", "pid", "hostile.pb.gz")
+    check(found[0] == ["group", "comm", "sym", "flat", "cum"] and found[2][1:3] == ["<b>", name], found)
+    check(document("--sort", "sym,comm", "hostile.pb.gz")["rows"][0] ==
+          {"group": None, "sym": "main", "comm": "app", "flat": 20000000, "cum": 20000000}, "keys in JSON")
+    check(table("--tree", "--sort", "comm", "hostile.pb.gz")[0][3] == "function", "a tree")
     check(table("--callers", "main", "hostile.pb.gz")[1:] == [["main", "", "main", "30000000"]], "callers")
 
 

@@ -49,6 +49,18 @@ static int report_option_function(const struct cli_option *option, char *value, 
 	return 0;
 }
 
+static int report_option_format(const struct cli_option *option, char *value, void *options,
+				struct error *error)
+{
+	struct report_arguments *arguments = options;
+
+	(void)value;
+	if (arguments->format && arguments->format != option->constant)
+		return error_set(error, EINVAL, "--json and --csv can't be combined");
+	arguments->format = option->constant;
+	return 0;
+}
+
 /* Parses "REGEX>+P%" or "REGEX<-P%". The last such sign ends the regular expression. */
 static int report_option_fail_if(const struct cli_option *option, char *text, void *options,
 				 struct error *error)
@@ -97,9 +109,9 @@ static const struct cli_option options[] = {
 	{0, "speedscope", NULL, "print a JSON document for speedscope",
 	 OPTION_CONSTANT(struct report_arguments, form, FORM_SPEEDSCOPE)},
 	{0, "json", NULL, "print the table or tree for programs, as JSON, with all rows",
-	 OPTION_CONSTANT(struct report_arguments, format, FORMAT_JSON)},
+	 OPTION_CALL(report_option_format), .constant = FORMAT_JSON},
 	{0, "csv", NULL, "the same, as CSV",
-	 OPTION_CONSTANT(struct report_arguments, format, FORMAT_CSV)},
+	 OPTION_CALL(report_option_format), .constant = FORMAT_CSV},
 	{0, "callers", "FUNC",
 	 "print what calls a function; with --tree: the call tree above it",
 	 OPTION_CALL(report_option_function), .constant = true},
@@ -189,6 +201,12 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 		return error_set(error, EINVAL, "--group with --diff needs --tree");
 	if (!is_text(arguments) && arguments->format)
 		return error_set(error, EINVAL, "--json and --csv are for --top and --tree");
+	/* Rows of functions alone have a column for each key. */
+	if (arguments->format && arguments->form == FORM_TOP && !arguments->report.function &&
+	    !arguments->view.base && arguments->view.sort) {
+		arguments->view.separates_keys = true;
+		arguments->report.keys = arguments->view.sort;
+	}
 	if (!is_text(arguments) &&
 	    (arguments->rows_given || arguments->view.group || arguments->view.base))
 		return error_set(error, EINVAL,

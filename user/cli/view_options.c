@@ -119,7 +119,8 @@ static int choose_view(const struct view_options *options, struct profile **prof
 {
 	regex_t regexes[VIEW_PATTERNS];
 	const regex_t *compiled[VIEW_PATTERNS] = {NULL};
-	struct profile_view view = {.lines = options->lines,
+	struct profile_view view = {.separates_keys = options->separates_keys,
+				    .lines = options->lines,
 				    .folds_irqs_off = options->folds_irqs_off};
 	char *words = options->sort ? strdup(options->sort) : NULL;
 	struct profile *shown = NULL;

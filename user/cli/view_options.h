@@ -30,6 +30,7 @@ struct view_options {
 	bool lines; /* names with source lines */
 	bool folds_irqs_off; /* leaves that enable interrupts are a part of their callers */
 	const char *sort; /* keys, with commas; NULL: functions */
+	bool separates_keys; /* see struct profile_view */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	bool keeps_moments; /* of samples: see pprof_read_moments() */
 	bool help;

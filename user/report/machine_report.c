@@ -12,7 +12,11 @@
 #include "report/call_tree.h"
 #include "report/json_string.h"
 #include "report/profile_diff.h"
+#include "report/profile_view.h"
 #include "report/text_report.h"
+
+/* The column that is divided if names are made of keys. */
+#define COLUMN_FUNCTION "function"
 
 struct cell {
 	enum { CELL_NONE, CELL_TEXT, CELL_INTEGER } kind;
@@ -76,6 +80,46 @@ static void print_cell(struct machine_report *report, const struct cell *cell)
 	report->out_of_memory |= err != 0;
 }
 
+static bool is_divided(const struct machine_report *report, size_t column)
+{
+	return report->options->keys && !strcmp(report->columns[column], COLUMN_FUNCTION);
+}
+
+/* Takes the next part of a text with separators in between; to be freed. NULL: no memory. */
+static char *take_part(const char **text, char separator)
+{
+	const char *end = strchrnul(*text, separator);
+	char *part = strndup(*text, (size_t)(end - *text));
+
+	*text = *end ? end + 1 : end;
+	return part;
+}
+
+/* Prints a cell for each key of a name, or in the head of a table (`name` is NULL) its key. */
+static void print_keys(struct machine_report *report, const char *name)
+{
+	const bool is_head = !name;
+	const char *keys = report->options->keys;
+
+	for (bool is_first = true; *keys; is_first = false) {
+		char *key = take_part(&keys, ',');
+		char *part = is_head ? NULL : take_part(&name, KEY_SEPARATOR);
+		const struct cell name_cell = text_cell(key);
+		const struct cell cell = is_head ? name_cell : text_cell(part);
+
+		report->out_of_memory |= !key || (!is_head && !part);
+		if (!is_first)
+			fputc(',', report->out);
+		if (report->format == MACHINE_JSON) {
+			print_cell(report, &name_cell);
+			fputc(':', report->out);
+		}
+		print_cell(report, &cell);
+		free(key);
+		free(part);
+	}
+}
+
 /* Prints a cell for each column. */
 static void print_row(struct machine_report *report, const struct cell *cells)
 {
@@ -86,6 +130,10 @@ static void print_row(struct machine_report *report, const struct cell *cells)
 	for (size_t i = 0; report->columns[i]; i++) {
 		if (i)
 			fputc(',', report->out);
+		if (is_divided(report, i)) {
+			print_keys(report, cells[i].text);
+			continue;
+		}
 		if (is_json)
 			fprintf(report->out, "\"%s\":", report->columns[i]);
 		print_cell(report, &cells[i]);
@@ -136,10 +184,15 @@ static void print_json_head(struct machine_report *report, const char *kind)
 	fputs("],\n\"rows\":[", report->out);
 }
 
-static void print_csv_head(const struct machine_report *report)
+static void print_csv_head(struct machine_report *report)
 {
-	for (size_t i = 0; report->columns[i]; i++)
-		fprintf(report->out, "%s%s", i ? "," : "", report->columns[i]);
+	for (size_t i = 0; report->columns[i]; i++) {
+		fputs(i ? "," : "", report->out);
+		if (is_divided(report, i))
+			print_keys(report, NULL);
+		else
+			fputs(report->columns[i], report->out);
+	}
 	fputs("\r\n", report->out);
 }
 
@@ -188,7 +241,7 @@ static int write_machine_report(const struct profile *profile, const struct repo
 
 /* Functions */
 
-static const char *const function_columns[] = {"group", "function", "flat", "cum", NULL};
+static const char *const function_columns[] = {"group", COLUMN_FUNCTION, "flat", "cum", NULL};
 
 /* Whether a value is above the limit of the options; a weight is a part of both profiles. */
 static bool is_above_limit(const struct machine_report *report, int64_t value, bool is_weight)

@@ -262,6 +262,13 @@ static uint32_t name_frame(struct maker *maker, size_t sample,
 			format_label(maker->from, sample, key, part, sizeof(part));
 		else if (format_frame(maker->from, location, line, key, part, sizeof(part)))
 			maker->into->error = -ENOMEM;
+		if (view->separates_keys) {
+			for (char *at = part; (at = strchr(at, KEY_SEPARATOR));)
+				*at = '?';
+			used += (size_t)snprintf(name + used, sizeof(name) - used, "%.*s%s", i > 0,
+						 (const char[]){KEY_SEPARATOR}, part);
+			continue;
+		}
 		used += (size_t)snprintf(name + used, sizeof(name) - used, "%s%-*s", i ? "  " : "",
 					 i + 1 < view->key_count ? KEY_COLUMNS : 0, part);
 	}

@@ -12,6 +12,8 @@
 struct profile;
 
 #define SORT_KEYS_MAX 8u
+/* ASCII's unit separator, which the parts of names do not have. */
+#define KEY_SEPARATOR '\x1f'
 
 /* All zero: the profile as it is. */
 struct profile_view {
@@ -31,6 +33,7 @@ struct profile_view {
 	 */
 	const char *keys[SORT_KEYS_MAX];
 	size_t key_count;
+	bool separates_keys; /* by KEY_SEPARATOR in names, for programs; else by blanks */
 };
 
 /* Returns whether a key of a view is no label: a part of frames, or the service. */

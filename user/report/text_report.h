@@ -18,6 +18,11 @@ struct report_options {
 	const char *sample_type; /* NULL: the default of the profile */
 	const struct profile *base; /* to compare the profile with; NULL: none */
 	bool absolute; /* do not scale the profile to the total of the base */
+	/*
+	 * Keys, with commas in between, of which the names of functions are made, with
+	 * KEY_SEPARATOR in between: machine_report_top() gives each a column. NULL: functions.
+	 */
+	const char *keys;
 	const char *group; /* label that divides the root, or the table; NULL: none */
 	const char *function; /* of which callers or callees are shown; NULL: none */
 	bool callers; /* of this function, not callees */
