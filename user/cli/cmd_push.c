@@ -297,22 +297,20 @@ static void print_counts(const struct push_arguments *arguments, const struct pu
 			plural_ending(counts->merged));
 }
 
-static bool push_file(struct http_client *client, const struct push_arguments *arguments,
-		      const char *path, struct push_counts *counts)
+static enum http_result push_file(struct http_client *client,
+				  const struct push_arguments *arguments, const char *path,
+				  struct push_counts *counts, struct error *error)
 {
-	struct error error;
-	struct profile *profile = pprof_read(path, &error);
+	struct profile *profile = pprof_read(path, error);
 	enum http_result result = HTTP_REFUSED;
 	size_t done = 0;
 
 	if (profile && profile->types.count != PROFILE_RECORDED_TYPES)
-		error_set(&error, EINVAL, "%s: not a recording of stackbeat", path);
+		error_set(error, EINVAL, "%s: not a recording of stackbeat", path);
 	else if (profile)
-		result = push_profile(client, &arguments->push, profile, &done, counts, &error);
+		result = push_profile(client, &arguments->push, profile, &done, counts, error);
 	profile_free(profile);
-	if (result != HTTP_ACCEPTED)
-		fprintf(stderr, "stackbeat push: %s\n", error.text);
-	return result == HTTP_ACCEPTED;
+	return result;
 }
 
 static int push_files(struct http_client *client, const struct push_arguments *arguments,
@@ -324,8 +322,17 @@ static int push_files(struct http_client *client, const struct push_arguments *a
 
 	if (err)
 		return err;
-	for (char **file = arguments->files; *file && !is_stopped(); file++)
-		all = push_file(client, arguments, *file, &counts) && all;
+	for (char **file = arguments->files; *file && !is_stopped(); file++) {
+		const enum http_result result = push_file(client, arguments, *file, &counts, error);
+
+		if (result == HTTP_ACCEPTED)
+			continue;
+		/* A server that has not answered yet is down: the next files would say so again. */
+		if (result == HTTP_UNAVAILABLE && !counts.requests && !counts.refused)
+			return -EIO;
+		fprintf(stderr, "stackbeat push: %s\n", error->text);
+		all = false;
+	}
 	print_counts(arguments, &counts);
 	return all ? 0 : error_set(error, EIO, "not everything was pushed");
 }

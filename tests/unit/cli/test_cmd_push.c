@@ -489,10 +489,22 @@ static void files_that_are_not_pushed_are_named(void **state)
 	fake.results[0] = HTTP_ACCEPTED;
 	fake.results[1] = HTTP_UNAVAILABLE;
 	fake.reasons[1] = "away";
+	fake.counts.requests = 1;
 	assert_int_equal(push("-q ", "aba"), STATUS_FAILED);
 	assert_string_equal(messages, "stackbeat push: away\n"
 				      "stackbeat push: not everything was pushed\n");
 	assert_int_equal(done.calls, 3);
+}
+
+/* One line is enough of a server that is down. */
+static void server_that_is_down_is_named_once(void **state)
+{
+	(void)state;
+	fake.results[0] = HTTP_UNAVAILABLE;
+	fake.reasons[0] = "away";
+	assert_int_equal(push("", "aba"), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat push: away\n");
+	assert_int_equal(done.calls, 1);
 }
 
 static void signal_ends_it_between_files(void **state)
@@ -812,6 +824,7 @@ int main(void)
 		TEST(options_are_parsed),
 		TEST(wrong_options_are_refused),
 		TEST(files_that_are_not_pushed_are_named),
+		TEST(server_that_is_down_is_named_once),
 		TEST(signal_ends_it_between_files),
 		TEST(rights_are_given_up),
 		TEST(store_is_followed_until_a_signal),
