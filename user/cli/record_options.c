@@ -318,7 +318,7 @@ static const struct cli_option record_options[] = {
 	{0, "stack-copy", "SIZE",
 	 "bytes of the stack that the first samples of a program carry, before its unwind tables are "
 	 "made, and with --source=perf all samples: up to 64K (default: 8K, with --source=perf 32K or "
-	 "less by the rate); 0: none",
+	 "less by the rate, and 60K at most, as the kernel's record has less than 64K); 0: none",
 	 OPTION_CALL(parse_stack_copy), OPTION_TARGET(uint32_t, struct record_options, session.stack_copy),
 	 OPTION_GIVEN(struct record_options, session.stack_copy_given)},
 	CACHE_OPTIONS(struct record_options, cache),
