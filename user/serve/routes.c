@@ -338,7 +338,13 @@ struct refusal route_check_headers(const struct daemon *daemon, struct MHD_Conne
 	bool is_symbol = !strcmp(path, "/debug/pprof/symbol");
 
 	if (!is_host_served(daemon, connection))
-		return (struct refusal){MHD_HTTP_FORBIDDEN, "the request is to another host"};
+		return (struct refusal){
+			MHD_HTTP_FORBIDDEN,
+			http_listener_is_remote(daemon->listener)
+				? "the request is to another host: use an address or the name of "
+				  "this machine"
+				: "the request is to another host: use localhost, 127.0.0.1 or "
+				  "[::1]"};
 	if (daemon->listener->is_tcp && !is_granted(daemon->http->config->access, connection))
 		return (struct refusal){MHD_HTTP_UNAUTHORIZED,
 					"this needs the token: as a bearer token, or as the "

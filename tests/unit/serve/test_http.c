@@ -478,6 +478,7 @@ static void other_hosts_are_refused_on_the_loopback(void **state)
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "evil.example")),
 			 403);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/", "evil.example")), 403);
+	assert_non_null(strstr(body, "another host: use localhost, 127.0.0.1 or [::1]"));
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "localhost:80")),
 			 200);
 	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "127.0.0.1")),
@@ -505,6 +506,7 @@ static void other_hosts_are_refused_without_a_token(void **state)
 	start(false);
 	assert_int_equal(get_of_host("evil.example"), 403);
 	assert_int_equal(get_of_host("192.0.2.1.evil.example"), 403);
+	assert_non_null(strstr(body, "another host: use an address or the name of this machine"));
 	assert_int_equal(get_of_host("192.0.2.1"), 200);
 	assert_int_equal(get_of_host("[2001:db8::1]:7079"), 200);
 	assert_int_equal(get_of_host("localhost"), 200);
