@@ -434,8 +434,8 @@ static int check_build_id(Elf *elf, const char *path, const char *expected,
 	debug_build_id(elf, build_id);
 	if (!*expected || build_id_equal(expected, build_id))
 		return 0;
-	return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
-			 *build_id ? "build ID " : "no build ID", build_id, expected);
+	return error_set(error, *build_id ? ESTALE : ENODATA, "%s has %s%s, not %s: not taken",
+			 path, *build_id ? "build ID " : "no build ID", build_id, expected);
 }
 
 int debug_files_check_binary(int fd, const char *path, const char *build_id, struct error *error)

@@ -59,8 +59,8 @@ struct debug_files {
  * and remains the caller's; -1 if the binary is missing.
  *
  * Returns 0, to be followed by debug_files_close(), also without DWARF; or a negative errno value
- * with `error` set: -ESTALE for a binary with another build ID, -EINVAL if it is not an ELF file,
- * or -ENOMEM.
+ * with `error` set: -ESTALE for a binary with another build ID, -ENODATA for one without, -EINVAL
+ * if it is not an ELF file, or -ENOMEM.
  */
 int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
 		     const struct debug_search *search, struct error *error);

@@ -848,6 +848,16 @@ static void vmlinux_gives_inlined_functions(void **state)
 	assert_string_equal(name_of(location), "vfs_read");
 	assert_non_null(strstr(problem, "0103"));
 	run("rm -r %s", in_sandbox("usr"));
+
+	/* Headers of the kernel may have a vmlinux without code and build ID. */
+	build_inlined("-g -Wl,--build-id=none -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"lib/modules/$(uname -r)/build/vmlinux\"", sandbox);
+	location = kernel_location(0xffffffff81000002);
+	*problem = '\0';
+	symbolize();
+	assert_string_equal(name_of(location), "vfs_read");
+	assert_string_equal(problem, "");
+	run("rm -r %s", in_sandbox("lib"));
 }
 
 static void known_addresses_of_the_kernel_need_no_file(void **state)
