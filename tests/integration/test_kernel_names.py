@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel functions have the same names and shares as with perf, for the same workload."""
+"""Kernel functions have the same names and shares as with perf, for the same workload, and the code that runs."""
 
 import contextlib
 import math
@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from harness import (check, check_equal, defer, finish, is_kernel, long_test, Recording, run, samples_of,
-                     Skip, SLOWDOWN, start, temporary_directory, workload)
+                     Skip, SLOWDOWN, start, temporary_directory, test, workload)
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
@@ -143,3 +143,23 @@ def shares_of_kernel_functions_match_perf():
         check(abs(share - their_share) <= bound,
               f"{name}: {share:.2%} of {total} samples, with perf {their_share:.2%} of "
               f"{their_total}, allowed difference {bound:.2%}; {top}; {their_top}")
+
+
+@test
+def code_of_the_kernel_is_what_runs():
+    """annotate has the instructions that objdump finds in /proc/kcore."""
+    process = start(*workload("calls", 10**9))
+    recording = Recording("-F", RATE, "--budget", 50, "-p", process.pid)
+    recording.wait_for(recording.session(), "samples", 200)
+    recording.interrupt()
+    counts = counts_of(recording.profile())
+    process.kill()
+    addresses = addresses_of_symbols()
+    name = next(name for name, _ in counts.most_common() if len(addresses.get(name, ())) == 1)
+    text, _ = run("stackbeat", "annotate", "--asm-raw", "--no-source", name, recording.path)
+    ours = re.findall(r"^ +[0-9.]+ : +([0-9a-f]+):  ((?:[0-9a-f]{2} )+)", text, re.M)
+    check_equal({int(ours[0][0], 16)}, addresses[name], f"start of {name}")
+    end = int(ours[-1][0], 16) + len(bytes.fromhex(ours[-1][1]))
+    text, _ = run("objdump", "-D", "-w", f"--start-address=0x{ours[0][0]}", f"--stop-address={end:#x}", "/proc/kcore")
+    theirs = re.findall(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", text, re.M)
+    check_equal(ours, theirs, f"instructions of {name}")

@@ -168,7 +168,10 @@ static void suggest_function(const struct profile *profile, const char *typed, s
 	const char *similar = similar_function(profile, typed);
 	const struct error problem = *error;
 
-	if (similar)
+	/* It is there, but not in the file of -d. */
+	if (similar && !strcmp(similar, typed))
+		error_set(error, ENOENT, "%s; without -d, other files have it", problem.text);
+	else if (similar)
 		error_set(error, ENOENT, "%s; did you mean '%s'?", problem.text, similar);
 	else
 		error_set(error, ENOENT, "%s; 'stackbeat report' lists them", problem.text);
@@ -194,6 +197,9 @@ static int print_annotation(struct annotate *annotate, const struct annotation *
 	if (annotation->is_inlined)
 		fprintf(stderr, "stackbeat: '%s' is always inlined: where it is, follows\n",
 			annotate->query.name);
+	if (*annotation->left_out.text)
+		fprintf(stderr, "stackbeat: functions of the kernel named '%s' are left out: %s\n",
+			annotate->query.name, annotation->left_out.text);
 	pager_start(&pager);
 	err = annotate->json ? annotation_print_json(annotation, profile, stdout)
 			     : annotation_print(annotation, profile, &annotate->text, stdout);

@@ -477,6 +477,30 @@ static uint64_t function_size(const struct kallsyms *kallsyms, size_t index)
 	return next->address - entry->address < limit ? next->address - entry->address : limit;
 }
 
+static const char *kallsyms_module_of(const struct kallsyms *kallsyms,
+				      const struct kallsyms_entry *entry)
+{
+	return entry->module ? kallsyms->modules.items[entry->module - 1] : NULL;
+}
+
+int kallsyms_each_function(const struct kallsyms *kallsyms, kallsyms_function_fn *fn, void *arg)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < kallsyms->count && !err; i++) {
+		const struct kallsyms_entry *entry = &kallsyms->entries[i];
+
+		if (entry->name != NO_NAME)
+			err = fn(arg, &(struct kallsyms_function){
+					      .name = kallsyms->names + entry->name,
+					      .module = kallsyms_module_of(kallsyms, entry),
+					      .start = entry->address,
+					      .size = function_size(kallsyms, i),
+				      });
+	}
+	return err;
+}
+
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module)
 {
@@ -492,7 +516,7 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 		return false;
 	*name = kallsyms->names + entry->name;
 	*start = entry->address;
-	*module = entry->module ? kallsyms->modules.items[entry->module - 1] : NULL;
+	*module = kallsyms_module_of(kallsyms, entry);
 	return true;
 }
 

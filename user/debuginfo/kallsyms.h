@@ -47,6 +47,16 @@ void kallsyms_free(struct kallsyms *kallsyms);
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module);
 
+struct kallsyms_function {
+	const char *name; /* owned by the table, as `module` */
+	const char *module; /* NULL: the kernel itself */
+	uint64_t start, size; /* size: up to the next symbol, or a limit above */
+};
+
+/* Calls `fn` for each function in the order of addresses. Returns 0, or what `fn` has returned. */
+typedef int kallsyms_function_fn(void *arg, const struct kallsyms_function *function);
+int kallsyms_each_function(const struct kallsyms *kallsyms, kallsyms_function_fn *fn, void *arg);
+
 /* What a table is made of; the parts of its bytes follow each other in this order. */
 struct kallsyms_packed {
 	uint64_t count; /* of entries */

@@ -2,9 +2,12 @@
 #include "report/annotation.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "debuginfo/kernel_code.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
 #include "lib/error.h"
@@ -20,6 +23,9 @@ struct code_file {
 	const struct symbol_source *source;
 	struct symbol_mapping mapping;
 	bool offsets; /* `addresses` are offsets in the file */
+	bool is_kernel; /* of the kernel, or of a module of it */
+	uint64_t start; /* of the kernel's mapping */
+	int code_fd; /* code of the running kernel */
 	uint64_t *addresses;
 	size_t count, capacity;
 };
@@ -35,8 +41,8 @@ struct annotator {
 	size_t *mapping_files; /* of each mapping; NO_FILE: none */
 	struct annotated_instruction **instructions; /* of each location; NULL: none */
 	struct annotated_function **functions;
-	/* Where the name was found, but no file. */
-	bool in_kernel, in_generated_code;
+	bool in_generated_code; /* the name was found there, where no file is */
+	struct error kernel_problem; /* why the code of the kernel can't be read; "": it can */
 };
 
 /* Names */
@@ -97,23 +103,30 @@ static bool is_wanted_file(const struct annotator *annotator, const char *path)
 
 /* Files */
 
-static bool code_file_has(const struct code_file *file, const char *path, const char *build_id,
-			  bool offsets)
+static bool code_file_equals(const struct code_file *a, const struct code_file *b)
 {
-	return !strcmp(file->mapping.path, path) && !strcmp(file->mapping.build_id, build_id) &&
-	       file->offsets == offsets;
+	return !strcmp(a->mapping.path, b->mapping.path) &&
+	       !strcmp(a->mapping.build_id, b->mapping.build_id) && a->offsets == b->offsets &&
+	       a->is_kernel == b->is_kernel && a->start == b->start;
 }
 
 /* Finds or adds the file of a mapping. */
-static int annotator_add_file(struct annotator *annotator, uint32_t number)
+static int annotator_add_file(struct annotator *annotator, uint32_t number, bool is_kernel)
 {
 	const struct profile_mapping *mapping = &annotator->profile->mappings.items[number];
-	const char *path = profile_text(annotator->profile, mapping->file);
-	const char *build_id = profile_text(annotator->profile, mapping->build_id);
+	const struct code_file file = {
+		.source = annotator->source,
+		.mapping = {.path = profile_text(annotator->profile, mapping->file),
+			    .build_id = profile_text(annotator->profile, mapping->build_id),
+			    .place = mapping->place},
+		.offsets = mapping->start && !is_kernel,
+		.is_kernel = is_kernel,
+		.start = is_kernel ? mapping->start : 0,
+		.code_fd = -1,
+	};
 	size_t i = 0;
 
-	while (i < annotator->file_count &&
-	       !code_file_has(&annotator->files[i], path, build_id, mapping->start != 0))
+	while (i < annotator->file_count && !code_file_equals(&annotator->files[i], &file))
 		i++;
 	annotator->mapping_files[number] = i;
 	if (i < annotator->file_count)
@@ -121,11 +134,7 @@ static int annotator_add_file(struct annotator *annotator, uint32_t number)
 	if (array_reserve(&annotator->files, &annotator->file_capacity, i, 1,
 			  sizeof(*annotator->files)))
 		return -ENOMEM;
-	annotator->files[annotator->file_count++] = (struct code_file){
-		.source = annotator->source,
-		.mapping = {.path = path, .build_id = build_id, .place = mapping->place},
-		.offsets = mapping->start != 0,
-	};
+	annotator->files[annotator->file_count++] = file;
 	return 0;
 }
 
@@ -136,8 +145,10 @@ static uint64_t job_address(const struct annotator *annotator,
 	const struct profile_mapping *mapping =
 		&annotator->profile->mappings.items[location->mapping];
 
-	return mapping->start ? location->address - mapping->start + mapping->offset
-			      : location->address;
+	return mapping->start && !annotator->files[annotator->mapping_files[location->mapping]]
+					  .is_kernel
+		       ? location->address - mapping->start + mapping->offset
+		       : location->address;
 }
 
 static int annotator_add_address(struct annotator *annotator,
@@ -150,20 +161,18 @@ static int annotator_add_address(struct annotator *annotator,
 		.build_id = profile_text(profile, mapping->build_id),
 		.place = mapping->place,
 	};
+	const bool is_kernel = is_kernel_mapping(symbols.path, location->address);
 	struct code_file *file;
 
-	if (is_kernel_mapping(symbols.path, location->address)) {
-		annotator->in_kernel = true;
-		return 0;
-	}
-	if (annotator->source->kind(annotator->source->arg, &symbols) != SYMBOLS_FILE) {
+	if (!is_kernel &&
+	    annotator->source->kind(annotator->source->arg, &symbols) != SYMBOLS_FILE) {
 		annotator->in_generated_code = true;
 		return 0;
 	}
 	if (!is_wanted_file(annotator, symbols.path))
 		return 0;
 	if (annotator->mapping_files[location->mapping] == NO_FILE &&
-	    annotator_add_file(annotator, location->mapping))
+	    annotator_add_file(annotator, location->mapping, is_kernel))
 		return -ENOMEM;
 	file = &annotator->files[annotator->mapping_files[location->mapping]];
 	if (array_reserve(&file->addresses, &file->capacity, file->count, 1,
@@ -194,6 +203,92 @@ static int annotator_open_file(void *arg, unsigned int candidate, struct error *
 	const struct code_file *file = arg;
 
 	return file->source->open(file->source->arg, &file->mapping, candidate, error);
+}
+
+static int annotator_open_kernel_code(void *arg, unsigned int candidate, struct error *error)
+{
+	const struct code_file *file = arg;
+	int fd = candidate || file->code_fd < 0 ? -1 : fcntl(file->code_fd, F_DUPFD_CLOEXEC, 0);
+
+	(void)error;
+	return fd >= 0 ? fd : -ENOENT;
+}
+
+/* The files with debug information of the kernel of the profile. */
+static int annotator_open_kernel_file(void *arg, unsigned int candidate, struct error *error)
+{
+	const struct code_file *file = arg;
+	const struct symbol_source *source = file->source;
+
+	(void)error;
+	if (!*source->release)
+		return -ENOENT;
+	return strcmp(file->mapping.path, KERNEL_MAPPING)
+		       ? kernel_open_module(source->root, source->release, file->mapping.path,
+					    candidate)
+		       : kernel_open_vmlinux(source->root, source->release, candidate);
+}
+
+/*
+ * The worker gets the code of the kernel as a file, which this process makes: it has the rights.
+ * Sets the first problem.
+ */
+static void annotator_open_kernel(struct annotator *annotator, struct running_kernel *running,
+				  struct code_file *file)
+{
+	const struct kernel_code code = {
+		.name = file->mapping.path,
+		.build_id = file->mapping.build_id,
+		.start = file->start,
+		.addresses = file->addresses,
+		.count = file->count,
+	};
+	struct error problem;
+	int err = 0;
+
+	if (!running->root)
+		err = running_kernel_open(running, file->source->root, &problem);
+	if (!err)
+		err = running->kernel ? kernel_code_open(running, &code, &problem) : -ENXIO;
+	if (err >= 0)
+		file->code_fd = err;
+	else if (!*annotator->kernel_problem.text)
+		annotator->kernel_problem = problem;
+}
+
+/* Files of the kernel whose code can't be read are forgotten. */
+static void annotator_keep_files_with_code(struct annotator *annotator)
+{
+	const size_t count = annotator->file_count;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct code_file *file = &annotator->files[i];
+		const bool is_kept = !file->is_kernel || file->code_fd >= 0;
+
+		for (size_t j = 0; j < annotator->profile->mappings.count; j++) {
+			if (annotator->mapping_files[j] == i)
+				annotator->mapping_files[j] = is_kept ? kept : NO_FILE;
+		}
+		if (is_kept)
+			annotator->files[kept++] = *file;
+		else
+			free(file->addresses);
+	}
+	annotator->file_count = kept;
+}
+
+static void annotator_read_kernel(struct annotator *annotator)
+{
+	struct running_kernel running = {.root = NULL};
+
+	for (size_t i = 0; i < annotator->file_count; i++) {
+		if (annotator->files[i].is_kernel)
+			annotator_open_kernel(annotator, &running, &annotator->files[i]);
+	}
+	if (running.root)
+		annotator_keep_files_with_code(annotator);
+	running_kernel_close(&running);
 }
 
 static int no_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
@@ -269,10 +364,10 @@ static int annotator_read_code(struct annotator *annotator)
 
 		jobs[i] = (struct worker_job){
 			.path = file->mapping.path,
-			.build_id = file->mapping.build_id,
+			.build_id = file->is_kernel ? "" : file->mapping.build_id,
 			.addresses = file->addresses,
 			.count = file->count,
-			.open = annotator_open_file,
+			.open = file->is_kernel ? annotator_open_kernel_code : annotator_open_file,
 			.arg = file,
 			.offsets = file->offsets,
 			.syntax = annotator->query->syntax,
@@ -319,6 +414,7 @@ static int read_lines(struct annotator *annotator)
 
 	for (size_t i = 0; i < annotation->count && !err; i++) {
 		const struct annotated_function *function = &annotation->functions[i];
+		struct code_file *file = &annotator->files[function->file];
 		uint64_t *addresses = instruction_addresses(function);
 
 		jobs[i] = (struct worker_job){
@@ -326,8 +422,10 @@ static int read_lines(struct annotator *annotator)
 			.build_id = function->build_id,
 			.addresses = addresses,
 			.count = function->count,
-			.open = annotator_open_file,
-			.arg = &annotator->files[function->file],
+			.open = file->is_kernel ? annotator_open_kernel_file : annotator_open_file,
+			.arg = file,
+			.is_module = file->is_kernel && strcmp(function->path, KERNEL_MAPPING),
+			.code_start = file->start,
 		};
 		err = addresses ? 0 : -ENOMEM;
 	}
@@ -444,12 +542,6 @@ static int refuse_name(const struct annotator *annotator, struct error *error)
 {
 	const char *name = annotator->query->name;
 
-	if (annotator->in_kernel)
-		return error_set(error, ENXIO,
-				 "'%s' is a function of the kernel, whose code is not in the files "
-				 "of the profile; 'objdump -d --disassemble=%s VMLINUX' shows it, "
-				 "from the debug package of the kernel",
-				 name, name);
 	if (annotator->in_generated_code)
 		return error_set(error, ENXIO,
 				 "'%s' is code that a program has generated: no file has it", name);
@@ -459,17 +551,37 @@ static int refuse_name(const struct annotator *annotator, struct error *error)
 	return error_set(error, ENOENT, "the profile has no function '%s'", name);
 }
 
+static int refuse_kernel_function(const struct annotator *annotator, struct error *error)
+{
+	const char *name = annotator->query->name, *problem = annotator->kernel_problem.text;
+
+	return error_set(error, ENXIO, "'%s' is a function of the kernel: %s", name, problem);
+}
+
+/* Finds the files that have code of the name. */
+static int annotator_find_files(struct annotator *annotator)
+{
+	int err = add_addresses(annotator, false);
+
+	if (!err)
+		annotator_read_kernel(annotator);
+	if (err || annotator->file_count)
+		return err;
+	annotator->annotation->is_inlined = true;
+	err = add_addresses(annotator, true);
+	if (!err)
+		annotator_read_kernel(annotator);
+	return err;
+}
+
 static int annotator_run(struct annotator *annotator, struct error *error)
 {
 	struct annotation *annotation = annotator->annotation;
-	int err = add_addresses(annotator, false);
+	int err = annotator_find_files(annotator);
 
-	if (!err && !annotator->file_count) {
-		annotation->is_inlined = true;
-		err = add_addresses(annotator, true);
-	}
 	if (!err && !annotator->file_count)
-		return refuse_name(annotator, error);
+		return *annotator->kernel_problem.text ? refuse_kernel_function(annotator, error)
+						       : refuse_name(annotator, error);
 	if (!err)
 		err = annotator_read_code(annotator);
 	if (!err && !annotation->count)
@@ -481,6 +593,7 @@ static int annotator_run(struct annotator *annotator, struct error *error)
 		err = read_lines(annotator);
 	if (!err)
 		err = add_values(annotator);
+	annotation->left_out = annotator->kernel_problem;
 	return err ? error_errno(error, -err, "can't annotate") : 0;
 }
 
@@ -507,8 +620,11 @@ int annotation_make(const struct profile *profile, const struct annotation_query
 		annotator.mapping_files[i] = NO_FILE;
 	err = annotator.mapping_files ? annotator_run(&annotator, error)
 				      : error_errno(error, ENOMEM, "can't annotate");
-	for (size_t i = 0; i < annotator.file_count; i++)
+	for (size_t i = 0; i < annotator.file_count; i++) {
+		if (annotator.files[i].code_fd >= 0)
+			close(annotator.files[i].code_fd);
 		free(annotator.files[i].addresses);
+	}
 	free(annotator.files);
 	free(annotator.mapping_files);
 	free(annotator.instructions);

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 #include "debuginfo/disassembler.h"
+#include "lib/error.h"
 #include "lib/string_table.h"
 #include "symbolize/source_line.h"
 
-struct error;
 struct profile;
 struct symbol_source;
 struct symbolize_options;
@@ -44,6 +44,8 @@ struct annotation {
 	size_t type; /* of the values */
 	int64_t total; /* of the profile */
 	bool is_inlined; /* the name is of inlined code, and `functions` have it */
+	struct error
+		left_out; /* why functions of the kernel with the name are missing; "": none is */
 	struct string_table strings;
 };
 

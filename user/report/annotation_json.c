@@ -38,12 +38,15 @@ static int print_json_line(FILE *out, const struct source_line *line)
 	return err;
 }
 
-static int print_json_instruction(FILE *out, const struct annotated_instruction *instruction)
+/* Addresses of the kernel are larger than the integers of JavaScript: their offsets are not. */
+static int print_json_instruction(FILE *out, const struct annotated_instruction *instruction,
+				  uint64_t start)
 {
 	const struct instruction *code = &instruction->code;
 	int err;
 
-	fprintf(out, "{\"address\":%" PRIu64 ",\"bytes\":\"", code->address);
+	fprintf(out, "{\"address\":%" PRIu64 ",\"offset\":%" PRIu64 ",\"bytes\":\"", code->address,
+		code->address - start);
 	for (size_t i = 0; i < code->size; i++)
 		fprintf(out, "%02x", code->bytes[i]);
 	fputs("\",", out);
@@ -76,7 +79,7 @@ static int print_json_function(FILE *out, const struct annotated_function *funct
 		function->start, function->size, function->self, function->cum);
 	for (size_t i = 0; i < function->count && !err; i++) {
 		fputs(i ? ",\n" : "\n", out);
-		err = print_json_instruction(out, &function->instructions[i]);
+		err = print_json_instruction(out, &function->instructions[i], function->start);
 	}
 	fputs("]}", out);
 	return err;

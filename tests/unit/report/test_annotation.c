@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "debuginfo/kallsyms.h"
+#include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "report/annotation.h"
 #include "report/annotation_json.h"
@@ -58,6 +60,8 @@ static uint64_t address_of(const char *symbol)
 	return address;
 }
 
+static const char *kernel_root = ""; /* of the kernel's files */
+
 static int make(const struct profile *profile, const struct annotation_query *query)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
@@ -65,6 +69,7 @@ static int make(const struct profile *profile, const struct annotation_query *qu
 	struct symbol_source source;
 
 	offline_source_init(&source, profile, &search, NULL, NULL);
+	source.root = kernel_root;
 	annotation_clear(&annotation);
 	return annotation_make(profile, query, &source, &options, &annotation, &error);
 }
@@ -245,6 +250,164 @@ static void names_without_code_are_refused(void **state)
 	profile_free(profile);
 }
 
+/* The kernel */
+
+#define KERNEL_TEXT UINT64_C(0xffffffff81000000)
+#define KERNEL_MODULE UINT64_C(0xffffffffc0000000)
+
+/* A kernel with the functions first() and second(), and a module with third(): an ELF file as
+ * /proc/kcore is. */
+static void build_kernel(void)
+{
+	run("mkdir -p '%s'/boot '%s'/proc '%s'/sys/kernel '%s'/sys/module/driver/notes", sandbox,
+	    sandbox, sandbox, sandbox);
+	write_text(in_sandbox("kernel.s"), ".text\n"
+					   "second: ret\n"
+					   "first: call second\n"
+					   "nopl (%rax)\n" /* line 4 */
+					   "ret\n"
+					   ".section .driver, \"ax\", @progbits\n"
+					   "third: call first\n"
+					   "int3\n"
+					   ".skip 200\n"
+					   ".byte 0x8b\n");
+	/* The kernel with debug information is the same file. */
+	run("cd '%s' && gcc -g -nostdlib -static -no-pie -Wl,--build-id=sha1,-z,noseparate-code "
+	    "-Wl,-Ttext=%#" PRIx64 ",--section-start=.driver=%#" PRIx64 ",-e,%#" PRIx64
+	    " -o proc/kcore kernel.s && "
+	    "objcopy -O binary --only-section=.note.gnu.build-id proc/kcore sys/kernel/notes && "
+	    "cp sys/kernel/notes sys/module/driver/notes/.note.gnu.build-id",
+	    sandbox, KERNEL_TEXT, KERNEL_MODULE, KERNEL_TEXT);
+	write_text(in_sandbox("proc/modules"), "driver 4096 0 - Live 0xffffffffc0000000\n");
+	write_text(in_sandbox("proc/kallsyms"),
+		   "ffffffff81000000 T _text\nffffffff81000000 t second\n"
+		   "ffffffff81000001 T first\nffffffff8100000a D _etext\n"
+		   "ffffffffc0000000 t third\t[driver]\n"
+		   "ffffffffc0001000 t bpf_prog_new\t[bpf]\n");
+}
+
+static struct profile *kernel_profile(uint64_t start, const char *name, uint64_t address,
+				      const char *function)
+{
+	struct profile *profile = empty_profile();
+	char build_id[BUILD_ID_SIZE];
+	uint32_t mapping, location;
+
+	assert_int_equal(kernel_build_id(in_sandbox("sys/kernel/notes"), build_id, &error), 0);
+	mapping = example_mapping(profile, start, UINT64_MAX, 0, name, build_id);
+	location = example_location(profile, mapping, address, NULL, function);
+	example_sample(profile, &location, 1, 1, "app");
+	return profile;
+}
+
+static void code_of_the_running_kernel_is_annotated(void **state)
+{
+	struct profile *profile =
+		kernel_profile(KERNEL_TEXT, KERNEL_MAPPING, KERNEL_TEXT + 6, "first");
+
+	(void)state;
+	kernel_root = sandbox;
+	assert_int_equal(make_named(profile, "first"), 0);
+	assert_int_equal(annotation.count, 1);
+	assert_string_equal(annotation.functions[0].path, KERNEL_MAPPING);
+	assert_int_equal(annotation.functions[0].start, KERNEL_TEXT + 1);
+	assert_int_equal(annotation.functions[0].size, 9);
+	assert_int_equal(annotation.functions[0].count, 3);
+	assert_non_null(strstr(annotation.functions[0].instructions[0].code.text, " <second>"));
+	assert_int_equal(instruction_at(0, KERNEL_TEXT + 1)->self, 0);
+	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->self, 10 * MS);
+	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->line_count, 0);
+	profile_comment(profile, "stackbeat 1 on host 9.9");
+	run("cp '%s'/proc/kcore '%s'/boot/vmlinux-9.9", sandbox, sandbox);
+	assert_int_equal(make_named(profile, "first"), 0);
+	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->line_count, 1);
+	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->lines[0].line, 4);
+	profile_free(profile);
+
+	profile = kernel_profile(KERNEL_MODULE, "[driver]", KERNEL_MODULE + 5, "third");
+	assert_int_equal(make_named(profile, "third"), 0);
+	profile_free(profile);
+	assert_int_equal(annotation.functions[0].start, KERNEL_MODULE);
+	/* Up to the filler, as nothing says where the last function of a module ends. */
+	assert_int_equal(annotation.functions[0].size, 8);
+	assert_non_null(strstr(annotation.functions[0].instructions[0].code.text, " <first>"));
+	assert_int_equal(instruction_at(0, KERNEL_MODULE + 5)->self, 10 * MS);
+	kernel_root = "";
+}
+
+/* Expects that first() of a mapping is refused, for a reason. */
+static void expect_refused(uint64_t start, uint64_t address, const char *reason)
+{
+	struct profile *profile = kernel_profile(start, KERNEL_MAPPING, address, "first");
+	char expected[256];
+
+	snprintf(expected, sizeof(expected), "'first' is a function of the kernel: %s", reason);
+	kernel_root = sandbox;
+	assert_int_equal(make_named(profile, "first"), -ENXIO);
+	assert_ptr_equal(strstr(error.text, expected), error.text);
+	kernel_root = "";
+	profile_free(profile);
+}
+
+static void code_of_another_kernel_is_refused(void **state)
+{
+	(void)state;
+	expect_refused(KERNEL_TEXT + 0x200000, KERNEL_TEXT + 0x200006,
+		       "its code is not what runs here now");
+	/* Beyond all functions, in a module that came later, and in a program of BPF. */
+	expect_refused(KERNEL_TEXT, KERNEL_TEXT + 0x1000, "its code was generated");
+	expect_refused(KERNEL_TEXT, KERNEL_MODULE + 5, "its code was generated");
+	expect_refused(KERNEL_TEXT, KERNEL_MODULE + 0x1000, "its code was generated");
+}
+
+static void code_that_must_not_be_read_is_refused(void **state)
+{
+	(void)state;
+	run("mv '%s'/proc/kcore '%s'/kept", sandbox, sandbox);
+	expect_refused(KERNEL_TEXT, KERNEL_TEXT + 6,
+		       "can't read the code of the kernel from /proc/kcore: No such file");
+	write_text(in_sandbox("proc/kcore"), "");
+	expect_refused(KERNEL_TEXT, KERNEL_TEXT + 6,
+		       "/proc/kcore: not an ELF file; a container may hide it");
+	run("mv '%s'/kept '%s'/proc/kcore", sandbox, sandbox);
+	run("cd '%s'/proc && mv kallsyms kept && sed 's/^[0-9a-f]*/0000000000000000/' kept "
+	    ">kallsyms",
+	    sandbox);
+	expect_refused(KERNEL_TEXT, KERNEL_TEXT + 6, "the kernel hides the addresses");
+	run("cd '%s'/proc && mv kept kallsyms", sandbox);
+}
+
+/* A program that inlines a function has its name, too, and samples of another machine can be there.
+ */
+static void code_is_annotated_beside_functions_of_the_kernel(void **state)
+{
+	struct profile *profile = program_profile(false, address_of("main"));
+	char build_id[BUILD_ID_SIZE];
+	uint32_t kernel, other, location;
+
+	(void)state;
+	assert_int_equal(kernel_build_id(in_sandbox("sys/kernel/notes"), build_id, &error), 0);
+	other = example_mapping(profile, KERNEL_TEXT, UINT64_MAX, 0, KERNEL_MAPPING, "ccdd");
+	location = example_location(profile, other, KERNEL_TEXT + 6, NULL, "inner");
+	example_sample(profile, &location, 1, 1, "app");
+	kernel_root = sandbox;
+	assert_int_equal(make_named(profile, "inner"), 0);
+	assert_true(annotation.is_inlined);
+	assert_string_equal(annotation.functions[0].name, "deep::outer");
+	assert_non_null(strstr(annotation.left_out.text, "its code is not what runs here now"));
+	kernel = example_mapping(profile, KERNEL_TEXT, UINT64_MAX, 0, KERNEL_MAPPING, build_id);
+	location = example_location(profile, kernel, KERNEL_TEXT + 6, NULL, "inner");
+	example_sample(profile, &location, 1, 1, "app");
+	assert_int_equal(make_named(profile, "inner"), 0);
+	assert_false(annotation.is_inlined);
+	assert_int_equal(annotation.count, 1);
+	assert_string_equal(annotation.functions[0].path, KERNEL_MAPPING);
+	assert_int_equal(annotation.functions[0].self, 10 * MS);
+	assert_non_null(strstr(annotation.left_out.text, "its code is not what runs here now"));
+	kernel_root = "";
+	profile_free(profile);
+}
+
 /* Text */
 
 static struct source_line lines[3];
@@ -411,9 +574,10 @@ static void json_has_all(void **state)
 				     "\"file\":\"/bin/a\",\"build_id\":\"\",\"start\":4096,"
 				     "\"size\":8,\"flat\":80000000,\"cum\":100000000,"
 				     "\"instructions\":[\n"));
-	assert_non_null(strstr(text,
-			       "{\"address\":4102,\"bytes\":\"90c3\",\"text\":\"ret\",\"flat\":0,"
-			       "\"cum\":0,\"lines\":[]}]}]}\n"));
+	assert_non_null(strstr(
+		text,
+		"{\"address\":4102,\"offset\":6,\"bytes\":\"90c3\",\"text\":\"ret\",\"flat\":0,"
+		"\"cum\":0,\"lines\":[]}]}]}\n"));
 	assert_non_null(strstr(text, "a.h\",\"line\":2},{\"function\":\"middle\""));
 	free(text);
 	free((char *)lines[0].file);
@@ -428,6 +592,7 @@ static int set_up(void **state)
 		return -1;
 	worker_server();
 	build_program();
+	build_kernel();
 	return 0;
 }
 
@@ -446,6 +611,10 @@ int main(void)
 		cmocka_unit_test(inlined_names_find_their_callers),
 		cmocka_unit_test(addresses_find_their_functions),
 		cmocka_unit_test(names_without_code_are_refused),
+		cmocka_unit_test(code_of_the_running_kernel_is_annotated),
+		cmocka_unit_test(code_of_another_kernel_is_refused),
+		cmocka_unit_test(code_that_must_not_be_read_is_refused),
+		cmocka_unit_test(code_is_annotated_beside_functions_of_the_kernel),
 		cmocka_unit_test(text_has_source_and_inlined_code),
 		cmocka_unit_test(text_has_the_columns_that_are_wanted),
 		cmocka_unit_test(missing_source_has_one_line),
