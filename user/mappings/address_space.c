@@ -63,6 +63,7 @@ struct unsent_text {
 struct unsent_texts {
 	struct unsent_text items[UNSENT_MAX];
 	uint32_t tried_at; /* generation of the last attempt */
+	bool has_new; /* items that were added since */
 };
 
 /* A page of an address space, at a generation, that has not the bytes of a file. */
@@ -494,9 +495,12 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 static void send_texts(struct address_space *space, uint32_t generation)
 {
 	struct address_spaces *spaces = space->table;
-	bool refused = spaces->compared_pages <= 0;
+	bool refused = false;
 	size_t kept = 0;
 
+	/* Nothing is tried without time for it: a later lookup does. */
+	if (spaces->compared_pages <= 0)
+		return;
 	for (size_t i = 0; i < space->unsent_count; i++) {
 		const struct unsent_text *text = &space->unsent->items[i];
 		const struct stackbeat_moved_text moved = {
@@ -521,6 +525,7 @@ static void send_texts(struct address_space *space, uint32_t generation)
 	}
 	space->unsent_count = (uint8_t)kept;
 	space->unsent->tried_at = generation;
+	space->unsent->has_new = false;
 }
 
 static void add_unsent_text(struct address_space *space, const struct mapping *text,
@@ -531,9 +536,11 @@ static void add_unsent_text(struct address_space *space, const struct mapping *t
 	if (!space->unsent)
 		space->unsent = calloc(1, sizeof(*space->unsent));
 	/* Without memory, callers of the text are found by frame pointers only. */
-	if (space->unsent)
-		space->unsent->items[space->unsent_count++] =
-			(struct unsent_text){text->start, text->end, beside->start};
+	if (!space->unsent)
+		return;
+	space->unsent->items[space->unsent_count++] =
+		(struct unsent_text){text->start, text->end, beside->start};
+	space->unsent->has_new = true;
 }
 
 static struct different_page *different_page_of(struct address_spaces *spaces, uint64_t id,
@@ -552,10 +559,10 @@ static void count_comparison(struct address_space *space, int result, const stru
 	spaces->compared_pages -= COMPARISON_PAGES;
 	if (result > 0)
 		spaces->compared_pages -= (int64_t)((text->end - text->start) / MOVED_TEXT_PAGE);
-	if (text->is_slow)
-		spaces->compared_pages -= (int64_t)SLOW_SECONDS * COMPARED_PAGES;
 	if (result == -ETIMEDOUT)
 		spaces->compared_pages -= (int64_t)HUNG_SECONDS * COMPARED_PAGES;
+	else if (text->is_slow)
+		spaces->compared_pages -= (int64_t)SLOW_SECONDS * COMPARED_PAGES;
 	space->comparison_hung |= result == -ETIMEDOUT;
 }
 
@@ -592,9 +599,9 @@ static bool find_text_of(struct address_space *space, uint32_t generation,
 	text.start = MAX(mapping->start, address - MIN(address, text.offset));
 	text.end = MIN(mapping->end, address + (size - text.offset));
 	result = moved_text_compare(files, file, &text);
+	count_comparison(space, result, &text);
 	if (result == -EAGAIN)
 		return false;
-	count_comparison(space, result, &text);
 	if (!result)
 		*known = tried;
 	*part = (struct mapping){text.start, text.end, other->bias, other->segment};
@@ -723,7 +730,7 @@ size_t address_space_segments_at(struct address_space *space, uint32_t generatio
 {
 	const struct lookup lookup = {.space = space, .generation = generation};
 
-	if (space->unsent_count && generation > space->unsent->tried_at)
+	if (space->unsent_count && (space->unsent->has_new || generation > space->unsent->tried_at))
 		send_texts(space, generation);
 	return find_segments(&lookup, addresses, segments, count);
 }

@@ -34,17 +34,16 @@ static bool is_page_equal(struct text_comparison *comparison, uint64_t address)
 	const struct iovec local = {comparison->memory, MOVED_TEXT_PAGE},
 			   remote = {(void *)(uintptr_t)address, MOVED_TEXT_PAGE};
 	const off_t offset = (off_t)(text->offset + (address - text->address));
+	const bool is_equal = pread(comparison->fd, comparison->file, MOVED_TEXT_PAGE, offset) ==
+				      (ssize_t)MOVED_TEXT_PAGE &&
+			      process_vm_readv((pid_t)text->pid, &local, 1, &remote, 1, 0) ==
+				      (ssize_t)MOVED_TEXT_PAGE &&
+			      memcmp(comparison->memory, comparison->file, MOVED_TEXT_PAGE) == 0;
 
-	if (pread(comparison->fd, comparison->file, MOVED_TEXT_PAGE, offset) !=
-		    (ssize_t)MOVED_TEXT_PAGE ||
-	    process_vm_readv((pid_t)text->pid, &local, 1, &remote, 1, 0) !=
-		    (ssize_t)MOVED_TEXT_PAGE ||
-	    memcmp(comparison->memory, comparison->file, MOVED_TEXT_PAGE) != 0)
-		return false;
-	if (memcmp(comparison->file, comparison->file + 1, MOVED_TEXT_PAGE - 1) != 0)
-		comparison->is_varied = true;
 	comparison->text.is_slow = now_ns(CLOCK_MONOTONIC) >= comparison->end_ns;
-	return true;
+	if (is_equal && memcmp(comparison->file, comparison->file + 1, MOVED_TEXT_PAGE - 1) != 0)
+		comparison->is_varied = true;
+	return is_equal;
 }
 
 static void compare_text(void *arg)
@@ -90,22 +89,20 @@ static int open_text(const struct mapped_files *files, const struct mapped_file 
 	return fd;
 }
 
-int moved_text_compare(const struct mapped_files *files, const struct mapped_file *file,
-		       struct moved_text *text)
+/* As moved_text_compare(), with a descriptor, which it closes, until a time. */
+static int compare_with_file(int fd, int64_t end_ns, struct moved_text *text)
 {
-	const int fd = open_text(files, file);
-	struct text_comparison *comparison = fd < 0 ? NULL : malloc(sizeof(*comparison));
+	struct text_comparison *comparison = malloc(sizeof(*comparison));
 	int err;
 
 	if (!comparison) {
-		if (fd >= 0)
-			close(fd);
-		return fd == -ETIMEDOUT ? fd : 0;
+		close(fd);
+		return 0;
 	}
 	comparison->fd = fd;
 	comparison->text = *text;
 	comparison->is_varied = false;
-	comparison->end_ns = now_ns(CLOCK_MONOTONIC) + COMPARE_SLOW_NS;
+	comparison->end_ns = end_ns;
 	err = timed_call(compare_text, drop_comparison, comparison, COMPARE_TIMEOUT_NS);
 	if (err == -ETIMEDOUT)
 		return err;
@@ -115,4 +112,18 @@ int moved_text_compare(const struct mapped_files *files, const struct mapped_fil
 	}
 	drop_comparison(comparison);
 	return err;
+}
+
+int moved_text_compare(const struct mapped_files *files, const struct mapped_file *file,
+		       struct moved_text *text)
+{
+	/* To open the file may take as long as to read it. */
+	const int64_t end_ns = now_ns(CLOCK_MONOTONIC) + COMPARE_SLOW_NS;
+	const int fd = open_text(files, file);
+	int result = fd == -ETIMEDOUT ? fd : 0;
+
+	if (fd >= 0)
+		result = compare_with_file(fd, end_ns, text);
+	text->is_slow = now_ns(CLOCK_MONOTONIC) >= end_ns;
+	return result;
 }

@@ -23,7 +23,7 @@ struct moved_text {
 	uint64_t start, end, address; /* of the memory; and one within it */
 	uint64_t offset; /* of `address` in the file */
 	uint32_t pid;
-	bool is_slow; /* set by a comparison that has ended early, with what is equal by then */
+	bool is_slow; /* set by a comparison that took long: it ends with what is equal by then */
 };
 
 /*

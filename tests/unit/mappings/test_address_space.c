@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fake_kernel_records.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/timed_call.h"
 #include "mappings/mapped_vdso.h"
@@ -201,9 +204,24 @@ static void program_of_the_recorded_process_is_noted(void **state)
 
 #define TEXT_PAGES 1200u /* of the file; no comparison reaches from page 5 to the end */
 #define PAGE UINT64_C(4096)
+#define SLOW_NS (NS_PER_SECOND / 4) /* longer than a comparison should take */
+#define SLOW_SECONDS 10 /* without a comparison after a slow one */
 
-/* Instead of the threads: whether calls hang. */
-static bool calls_hang;
+/* Instead of the threads: whether calls hang or are refused, and ns that each takes. */
+static bool calls_hang, calls_refused;
+static int64_t call_ns;
+
+/* CLOCK_MONOTONIC is ahead by what calls have taken. */
+static int64_t clock_ahead;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+	const int64_t ns = time_ns(*time) + (clock == CLOCK_MONOTONIC ? clock_ahead : 0);
+
+	*time = (struct timespec){.tv_sec = ns / NS_PER_SECOND, .tv_nsec = ns % NS_PER_SECOND};
+	return result;
+}
 
 int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout)
 {
@@ -212,6 +230,9 @@ int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_
 		drop(arg);
 		return -ETIMEDOUT;
 	}
+	if (calls_refused)
+		return -EAGAIN;
+	clock_ahead += call_ns;
 	fn(arg);
 	return 0;
 }
@@ -372,6 +393,38 @@ static void text_that_the_module_does_not_know_yet_is_passed_on_later(void **sta
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
+/* A slow comparison leaves no time to pass its text on. */
+static void text_that_there_was_no_time_to_pass_on_is_passed_on_later(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	pass_seconds(1);
+	call_ns = SLOW_NS;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	call_ns = 0;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 0);
+	pass_seconds(SLOW_SECONDS + 2);
+	moved_result = -ESTALE;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 1);
+	/* Another text of the generation at which the first one was refused. */
+	call_ns = SLOW_NS;
+	expect_text(2, address + 7 * PAGE, 0x400000 + 7 * PAGE);
+	call_ns = 0;
+	assert_int_equal(moved_count, 1);
+	pass_seconds(SLOW_SECONDS + 2);
+	moved_result = 0;
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	assert_int_equal(moved_count, 3);
+	assert_int_equal(moved_texts[1].start, address + 5 * PAGE);
+	assert_int_equal(moved_texts[2].start, address + 7 * PAGE);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
 /* Only the page that differs, and only until it is the same. */
 static void generated_code_in_the_place_of_text_is_anonymous(void **state)
 {
@@ -434,6 +487,63 @@ static void comparisons_have_a_budget(void **state)
 	assert_int_equal(segment(1, generation, address + 5 * PAGE), SEGMENT_ANON);
 	pass_seconds(1);
 	expect_text(generation, address + 5 * PAGE, 0x400000 + 5 * PAGE);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* Expects that no comparison follows a slow one of this address space for ten seconds. */
+static void expect_pause_after_slow_comparison(uint64_t space, uint64_t address)
+{
+	pass_seconds(1);
+	call_ns = SLOW_NS;
+	assert_int_equal(segment(space, 2, address + 5 * PAGE), SEGMENT_ANON);
+	call_ns = 0;
+	pass_seconds(SLOW_SECONDS - 2);
+	assert_int_equal(segment(1, 2, address + 7 * PAGE), SEGMENT_ANON);
+	pass_seconds(2);
+	expect_text(2, address + 7 * PAGE, 0x400000 + 7 * PAGE);
+}
+
+static void slow_comparison_that_finds_nothing_is_counted(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	++*(uint8_t *)(address + 5 * PAGE);
+	expect_pause_after_slow_comparison(1, address);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* Nothing of the file is left but its record. */
+static void slow_search_for_a_file_is_counted(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+	uint64_t id;
+
+	(void)state;
+	write_text(in_sandbox("other"), "");
+	assert_int_equal(truncate(in_sandbox("other"), TEXT_PAGES * PAGE), 0);
+	id = fake_file(mapped, &files, in_sandbox("other"));
+	files.refuse = true;
+	assert_int_equal(unlink(in_sandbox("other")), 0);
+	map_moved_text(2, address, id, STACKBEAT_MAPPING_VADDR);
+	expect_pause_after_slow_comparison(2, address);
+	munmap((void *)address, TEXT_PAGES * PAGE);
+}
+
+/* The file is opened for each of them. */
+static void refused_comparisons_are_counted(void **state)
+{
+	const uint64_t address = move_text(STACKBEAT_MAPPING_VADDR);
+
+	(void)state;
+	pass_seconds(1);
+	calls_refused = true;
+	for (unsigned int i = 0; i < 200; i++)
+		assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	calls_refused = false;
+	assert_int_equal(segment(1, 2, address + 5 * PAGE), SEGMENT_ANON);
+	pass_seconds(1);
+	expect_text(2, address + 5 * PAGE, 0x400000 + 5 * PAGE);
 	munmap((void *)address, TEXT_PAGES * PAGE);
 }
 
@@ -1209,9 +1319,13 @@ int main(void)
 		TEST(moved_text_is_of_its_file),
 		TEST(moved_text_of_a_file_without_headers_is_known),
 		TEST(text_that_the_module_does_not_know_yet_is_passed_on_later),
+		TEST(text_that_there_was_no_time_to_pass_on_is_passed_on_later),
 		TEST(generated_code_in_the_place_of_text_is_anonymous),
 		TEST(filler_is_no_text),
 		TEST(comparisons_have_a_budget),
+		TEST(slow_comparison_that_finds_nothing_is_counted),
+		TEST(slow_search_for_a_file_is_counted),
+		TEST(refused_comparisons_are_counted),
 		TEST(hanging_comparisons_end),
 		TEST(generated_code_is_compared_with_no_file_again),
 		TEST(memory_of_a_process_that_has_ended_is_anonymous),
