@@ -1386,6 +1386,10 @@ static int pool_run_batch(struct pool_batch *batch)
 			break;
 		report_names_progress(batch);
 	}
+	/* It stays on a terminal while what follows takes its time. */
+	batch->next_progress = 0;
+	if (!err)
+		report_names_progress(batch);
 	return err;
 }
 
