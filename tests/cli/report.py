@@ -101,9 +101,9 @@ def rows(*arguments):
     return {line.split(None, 5)[5]: (line.split()[0], line.split()[3]) for line in table}
 
 
-def refused(message, *arguments):
+def refused(message, *arguments, status=1):
     result = subprocess.run([STACKBEAT, "report", *arguments], capture_output=True, check=False)
-    check(result.returncode == 1 and message in result.stderr and not result.stdout, result)
+    check(result.returncode == status and message in result.stderr and not result.stdout, result)
 
 
 def samples_are_chosen_as_in_pprof():
@@ -213,6 +213,12 @@ def tables_are_csv():
     check(found[0] == ["group", "comm", "sym", "flat", "cum"] and found[2][1:3] == ["<b>", name], found)
     check(document("--sort", "sym,comm", "hostile.pb.gz")["rows"][0] ==
           {"group": None, "sym": "main", "comm": "app", "flat": 20000000, "cum": 20000000}, "keys in JSON")
+    for key in "group", "flat", "cum":
+        for form in "--json", "--csv":
+            refused(f"stackbeat report: --sort: --json and --csv have another column '{key}'\n".encode(), form, "--sort",
+                    "comm," + key, "hostile.pb.gz", status=2)
+    refused(b"--sort: no sample has the label 'flat'; ", "--sort", "flat", "hostile.pb.gz")
+    refused(b"--sort: no sample has the label 'flat'; ", "--tree", "--json", "--sort", "flat", "hostile.pb.gz")
     check(table("--tree", "--sort", "comm", "hostile.pb.gz")[0][3] == "function", "a tree")
     check(table("--callers", "main", "hostile.pb.gz")[1:] == [["main", "", "main", "30000000"]], "callers")
 
@@ -308,6 +314,8 @@ def rows_are_those_of_keys():
     check(rows("--sort", "symbol") == rows(), rows("--sort", "symbol"))
     refused(b"--sort: no sample has the label 'none'; there are: dso, sym, line, service, comm, pid\n", "--sort", "pid,none")
     refused(b"--sort: no sample has the label 'cpu', which 'stackbeat record --labels' adds; ", "--sort", "cpu")
+    refused(b"stackbeat report: --sort: 'comm' is given twice\n", "--sort", "comm,pid,comm", status=2)
+    refused(b"--sort: no sample has the label 'com'; ", "--sort", "comm,com")
     found = rows("--sort", "comm,sym")
     check(found == {"app              " + name: value for name, value in rows().items()}, found)
     check(rows("--sort", "dso") == {"-": ("60ms", "60ms")}, rows("--sort", "dso"))

@@ -204,6 +204,12 @@ static int cmd_report_parse(struct report_arguments *arguments, int argc, char *
 	/* Rows of functions alone have a column for each key. */
 	if (arguments->format && arguments->form == FORM_TOP && !arguments->report.function &&
 	    !arguments->view.base && arguments->view.sort) {
+		const char *column = machine_report_column_among(arguments->view.sort);
+
+		if (column)
+			return error_set(error, EINVAL,
+					 "--sort: --json and --csv have another column '%s'",
+					 column);
 		arguments->view.separates_keys = true;
 		arguments->report.keys = arguments->view.sort;
 	}

@@ -20,6 +20,19 @@
 #include "report/profile_view.h"
 #include "symbolize/go_runtime.h"
 
+/* Whether a key of --sort, which begins at a place in the list, is also before it. */
+static bool is_key_before(const char *list, const char *key, size_t length)
+{
+	size_t other;
+
+	for (; list < key; list += other + 1) {
+		other = strcspn(list, ",");
+		if (other == length && !strncmp(list, key, length))
+			return true;
+	}
+	return false;
+}
+
 /* Sets the keys of a view to the words of --sort, which are in `words`; both may be NULL. */
 static int split_keys(const struct view_options *options, char *words, struct profile_view *view,
 		      struct error *error)
@@ -33,6 +46,9 @@ static int split_keys(const struct view_options *options, char *words, struct pr
 			return error_set(error, EINVAL,
 					 "--sort: '%s' is not a list of 1 to %u keys",
 					 options->sort, SORT_KEYS_MAX);
+		if (is_key_before(options->sort, text, length))
+			return error_set(error, EINVAL, "--sort: '%.*s' is given twice",
+					 (int)length, text);
 		if (view) {
 			memcpy(words, text, length);
 			words[length] = '\0';

@@ -243,6 +243,23 @@ static int write_machine_report(const struct profile *profile, const struct repo
 
 static const char *const function_columns[] = {"group", COLUMN_FUNCTION, "flat", "cum", NULL};
 
+const char *machine_report_column_among(const char *keys)
+{
+	size_t length;
+
+	for (const char *key = keys; key; key = key[length] ? key + length + 1 : NULL) {
+		length = strcspn(key, ",");
+		for (size_t i = 0; function_columns[i]; i++) {
+			const char *column = function_columns[i];
+
+			if (strcmp(column, COLUMN_FUNCTION) && strlen(column) == length &&
+			    !strncmp(column, key, length))
+				return column;
+		}
+	}
+	return NULL;
+}
+
 /* Whether a value is above the limit of the options; a weight is a part of both profiles. */
 static bool is_above_limit(const struct machine_report *report, int64_t value, bool is_weight)
 {

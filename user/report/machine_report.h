@@ -19,6 +19,12 @@ struct report_options;
 enum machine_format { MACHINE_JSON, MACHINE_CSV };
 
 /*
+ * Returns the name of the first of the keys, which have commas between them, that is another column
+ * of the table of functions; NULL: none is.
+ */
+const char *machine_report_column_among(const char *keys);
+
+/*
  * Print what report_top(), report_diff(), report_calls() and report_tree() show, with all rows
  * unless the options limit them. Return as these do. The caller checks `out` for write errors.
  */
