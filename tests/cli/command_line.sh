@@ -158,6 +158,7 @@ options_of_perf_have_an_answer() {
 # What fingers that know perf and git type.
 habits_have_an_answer() {
 	local command
+	local one_part="only one of --user, --all-user, --kernel and --all-kernel can be given"
 	refuses "no command 'recrod'; did you mean 'record'?" recrod
 	refuses "no command 'reprot'; did you mean 'report'?" reprot
 	refuses "no command 'flamegrap'; did you mean 'flamegraph'?" flamegrap
@@ -180,7 +181,9 @@ habits_have_an_answer() {
 	accepts record -e cpu-clock:k
 	refuses "-e: 'cycles' is not sampled" record -e cycles
 	refuses "-e: 'cpu-clock:x' is not sampled" record -e cpu-clock:x
-	refuses "--user and --kernel can't be combined" record --user -e cpu-clock:k
+	refuses "$one_part" record -e cpu-clock:k --user
+	refuses "-e: 'cpu-clock:k' is as --kernel: $one_part" record --user -e cpu-clock:k
+	refuses "-e: 'task-clock:u' is as --user: $one_part" record -e cpu-clock:k -e task-clock:u
 	accepts record --call-graph fp
 	accepts record --call-graph dwarf
 	accepts record --call-graph dwarf,16384
@@ -198,7 +201,7 @@ habits_have_an_answer() {
 	accepts record -i
 	accepts record --all-user
 	accepts record --all-kernel
-	refuses "--user and --kernel can't be combined" record --all-user --all-kernel
+	refuses "$one_part" record --all-user --all-kernel
 	refuses "-i: the file name is empty" report -i ''
 	refuses "--call-graph: 'x' is not fp or dwarf" record --call-graph x
 	[[ $("$stackbeat" version) == "$("$stackbeat" --version)" ]] || fail "version"
@@ -240,10 +243,15 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "no command 'no-such'" no-such
 	refuses "unknown option '--no-such'; see 'stackbeat --help'" --no-such
 	refuses "unknown option '-x'; see 'stackbeat --help'" -x
-	for command in help --help version --version; do
+	for command in help --help; do
 		refuses "unexpected argument 'x'" "$command" record x
 	done
-	refuses "unexpected argument 'x'" version x
+	for command in version --version; do
+		refuses "unexpected argument 'x'" "$command" x
+		refuses "unexpected argument 'x'" "$command" x y
+		refuses "unexpected argument 'x'" "$command" x --help
+		refuses "unexpected argument 'x'" "$command" --help x y
+	done
 	refuses "no command 'a?b'" $'a\nb'
 	for command in record report flamegraph rate; do
 		refuses "'--no-such'" "$command" --no-such

@@ -207,8 +207,10 @@ static int show_help(int argc, char **argv)
 /* argv[0] is the word for the version. */
 static int show_version(int argc, char **argv)
 {
-	if (argc > 2 || (argc == 2 && !is_word(argv[1], "--help", "-h")))
-		return refuse_argument(argv[0], argv[argc - 1]);
+	const bool is_help = argc > 1 && is_word(argv[1], "--help", "-h");
+
+	if (argc > 1 + is_help)
+		return refuse_argument(argv[0], argv[1 + is_help]);
 	puts(argc == 1 ? "stackbeat " STACKBEAT_VERSION : version_usage);
 	return 0;
 }

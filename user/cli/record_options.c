@@ -143,7 +143,8 @@ static int set_part(uint32_t part, uint32_t *parts, struct error *error)
 {
 	if (*parts != STACKBEAT_PARTS_ALL)
 		return error_set(error, EINVAL,
-				 "--user and --kernel can't be combined or repeated");
+				 "only one of --user, --all-user, --kernel and --all-kernel can be "
+				 "given");
 	*parts = part;
 	return 0;
 }
@@ -158,6 +159,7 @@ static int choose_part(const struct cli_option *option, char *text, void *arg, s
 int record_parse_event(const struct cli_option *option, char *text, void *arg, struct error *error)
 {
 	static const char *const clocks[] = {"cpu-clock", "task-clock"};
+	struct error reason;
 
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
 		const char *modifier = text + strlen(clocks[i]);
@@ -168,8 +170,11 @@ int record_parse_event(const struct cli_option *option, char *text, void *arg, s
 			return 0;
 		if (strcmp(modifier, ":u") && strcmp(modifier, ":k"))
 			break;
-		return set_part(modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL,
-				option_target(option, arg), error);
+		if (!set_part(modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL,
+			      option_target(option, arg), &reason))
+			return 0;
+		return error_set(error, EINVAL, "-e: '%s' is as --%s: %s", text,
+				 modifier[1] == 'u' ? "user" : "kernel", reason.text);
 	}
 	return error_set(error, EINVAL,
 			 "-e: '%s' is not sampled: samples are of CPU time, as by cpu-clock; for "

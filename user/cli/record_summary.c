@@ -131,8 +131,8 @@ static void print_completeness(const struct window *window, const struct recordi
 	if (recording->duration_ns < NS_PER_SECOND)
 		fprintf(out, "%.3f s of CPU time", recording_overhead_seconds(recording));
 	else
-		fprintf(out, "%.2f %% of %u CPUs", recording_overhead_percent(recording),
-			recording->cpus);
+		fprintf(out, "%.2f %% of %u CPU%s", recording_overhead_percent(recording),
+			recording->cpus, recording->cpus == 1 ? "" : "s");
 	fputs(recording->is_perf ? ", without the kernel's\n" : "\n", out);
 }
 

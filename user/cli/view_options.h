@@ -32,7 +32,7 @@ struct view_options {
 	const char *sort; /* keys, with commas; NULL: functions */
 	bool separates_keys; /* see struct profile_view */
 	bool hides_go_runtime; /* see symbolize/go_runtime.h */
-	bool keeps_moments; /* of samples: see pprof_read_moments() */
+	bool keeps_moments; /* of samples: see struct pprof_read_options */
 	bool help;
 };
 

@@ -122,8 +122,9 @@ static void encode_comments(const struct window *window, const struct recording 
 		profile_comment(profile, "ended by an error: %s", recording->ended_by);
 	if (recording->source)
 		profile_comment(profile, "source: %s", recording->source);
-	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
-			recording->rate, recording_mean_rate(recording), recording->cpus);
+	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPU%s",
+			recording->rate, recording_mean_rate(recording), recording->cpus,
+			recording->cpus == 1 ? "" : "s");
 	profile_comment(profile, "throttled: %" PRIu64 " times",
 			recording->counts[STACKBEAT_S_THROTTLED]);
 	profile_comment(profile, "samples: %" PRIu64, window->samples);

@@ -165,6 +165,11 @@ static struct source_name *explain_name(struct source_name *name, int err)
 			  name->path, SOURCE_TEXT_BYTES_MAX >> 20);
 	else if (err == ETIMEDOUT)
 		error_set(&error, err, "%s: its file system hangs", name->path);
+	else if (err == EAGAIN)
+		error_set(&error, err,
+			  "%s: it is not read, as too many file systems hang: try again, or use "
+			  "--no-source",
+			  name->path);
 	else
 		error_errno(&error, err, "%s", name->path);
 	name->why = strdup(error.text);

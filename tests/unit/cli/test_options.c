@@ -610,10 +610,13 @@ static void conflicting_options_are_refused(void **state)
 	REFUSES("-t or -G", "-a", "-t", "1");
 	REFUSES("-t or -G", "-G", "x", "-a");
 	PARSES("-a", "--exclude-comm", "x");
-	REFUSES("--user and --kernel", "--user", "--kernel");
-	REFUSES("--user and --kernel", "--kernel", "--user");
-	REFUSES("--user and --kernel can't be combined or repeated", "--user", "--user");
-	REFUSES("--user and --kernel", "--kernel", "--kernel");
+#define ONE_PART "only one of --user, --all-user, --kernel and --all-kernel can be given"
+	REFUSES(ONE_PART, "--user", "--kernel");
+	REFUSES(ONE_PART, "--kernel", "--user");
+	REFUSES(ONE_PART, "--user", "--user");
+	REFUSES(ONE_PART, "--kernel", "--kernel");
+	REFUSES(ONE_PART, "--all-user", "--all-kernel");
+	REFUSES(ONE_PART, "--kernel", "--all-kernel");
 }
 
 /* Words that are, or nearly are, options and values; random words include "", too. */

@@ -70,6 +70,15 @@ static void rate_is_that_reached(void **state)
 		       "CPUs\n");
 }
 
+static void one_cpu_is_no_plural(void **state)
+{
+	(void)state;
+	recording.cpus = 1;
+	expect_summary("stackbeat: 1000 samples in 2.5 s; a.pb.gz, 12.3 kB\n"
+		       "stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 2.00 % of 1 "
+		       "CPU\n");
+}
+
 /* On a terminal the third line ends after an entry. */
 static void causes_fit_a_terminal(void **state)
 {
@@ -381,6 +390,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(rate_is_that_reached),
+		TEST(one_cpu_is_no_plural),
 		TEST(causes_fit_a_terminal),
 		TEST(next_command_names_the_file),
 		TEST(summary_names_only_what_happened),

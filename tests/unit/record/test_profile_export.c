@@ -825,6 +825,19 @@ static void comments_have_all_counters(void **state)
 	profile_free(profile);
 }
 
+static void one_cpu_is_counted_in_the_singular(void **state)
+{
+	struct fixture *fixture = *state;
+	struct profile *profile;
+
+	fixture->recording.cpus = 1;
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	profile = export_and_read(fixture);
+	assert_true(has_comment(profile, "rate: 100 Hz requested, 100.0 Hz on average, on 1 CPU"));
+	profile_free(profile);
+}
+
 static void overhead_is_a_percentage_of_all_cpus(void **state)
 {
 	struct recording recording = {
@@ -1263,6 +1276,7 @@ int main(void)
 		ENCODE_TEST(truncated_stacks_are_counted_by_cause),
 		ENCODE_TEST(frames_above_a_root_are_dropped),
 		ENCODE_TEST(comments_have_all_counters),
+		ENCODE_TEST(one_cpu_is_counted_in_the_singular),
 		ENCODE_TEST(timestamps_are_since_1970),
 		cmocka_unit_test(overhead_is_a_percentage_of_all_cpus),
 		ENCODE_TEST(any_command_line_makes_a_valid_file),
