@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Runs a subcommand in the process of the test. */
+/* Runs a subcommand in the process of the test, or catches what other functions print. */
 #ifndef STACKBEAT_TEST_COMMAND_H
 #define STACKBEAT_TEST_COMMAND_H
 
@@ -17,33 +17,50 @@ static inline void read_text(FILE *file, char *text, size_t size)
 	fclose(file);
 }
 
+static struct {
+	FILE *out, *err;
+	int saved_out, saved_err;
+} capture;
+
+/* What is printed from here to capture_end() becomes `output` and `messages`. */
+static inline void capture_begin(void)
+{
+	capture.out = tmpfile();
+	capture.err = tmpfile();
+	assert_true(capture.out && capture.err);
+	fflush(stdout);
+	capture.saved_out = dup(STDOUT_FILENO);
+	capture.saved_err = dup(STDERR_FILENO);
+	dup2(fileno(capture.out), STDOUT_FILENO);
+	dup2(fileno(capture.err), STDERR_FILENO);
+}
+
+static inline void capture_end(void)
+{
+	fflush(stdout);
+	dup2(capture.saved_out, STDOUT_FILENO);
+	dup2(capture.saved_err, STDERR_FILENO);
+	close(capture.saved_out);
+	close(capture.saved_err);
+	read_text(capture.out, output, sizeof(output));
+	read_text(capture.err, messages, sizeof(messages));
+}
+
 /* Runs a command with the words of its command line, and sets `output` and `messages`. */
 static inline int run_command(int (*command)(int argc, char **argv), const char *line)
 {
 	static char words[1024];
-	FILE *out = tmpfile(), *err = tmpfile();
-	int saved_out, saved_err, argc = 0, status;
 	char *argv[32], *rest = words;
+	int argc = 0, status;
 
-	assert_true(out && err);
 	snprintf(words, sizeof(words), "%s", line);
 	while (rest)
 		argv[argc++] = strsep(&rest, " ");
 	argv[argc] = NULL;
-	fflush(stdout);
-	saved_out = dup(STDOUT_FILENO);
-	saved_err = dup(STDERR_FILENO);
-	dup2(fileno(out), STDOUT_FILENO);
-	dup2(fileno(err), STDERR_FILENO);
+	capture_begin();
 	optind = 0;
 	status = command(argc, argv);
-	fflush(stdout);
-	dup2(saved_out, STDOUT_FILENO);
-	dup2(saved_err, STDERR_FILENO);
-	close(saved_out);
-	close(saved_err);
-	read_text(out, output, sizeof(output));
-	read_text(err, messages, sizeof(messages));
+	capture_end();
 	return status;
 }
 

@@ -16,8 +16,8 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
-#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
+#include "profile_file.h"
 #include "push/http_client.h"
 #include "push/push_profile.h"
 #include "push/push_store.h"
@@ -242,15 +242,13 @@ static void reset(void)
 	fake.host = "host";
 }
 
-static void write_profile(const char *name, bool is_recording)
+static void write_example(const char *name, bool is_recording)
 {
 	struct profile *profile = example_profile();
-	struct error error;
 
 	if (!is_recording)
 		profile->types.count = 1;
-	assert_int_equal(pprof_write(profile, in_sandbox("%s", name), NULL, &error), 0);
-	profile_free(profile);
+	move_profile(profile, in_sandbox("%s", name));
 }
 
 static int set_up(void **state)
@@ -258,8 +256,8 @@ static int set_up(void **state)
 	int ret = make_sandbox(state);
 
 	reset();
-	write_profile("a", true);
-	write_profile("b", true);
+	write_example("a", true);
+	write_example("b", true);
 	return ret;
 }
 
@@ -470,7 +468,7 @@ static void files_that_are_not_pushed_are_named(void **state)
 	char expected[512];
 
 	(void)state;
-	write_profile("other", false);
+	write_example("other", false);
 	run("mv '%s' '%s'", in_sandbox("other"), in_sandbox("o"));
 	snprintf(expected, sizeof(expected),
 		 "stackbeat push: %s: not a recording of stackbeat\n"

@@ -3,18 +3,9 @@
 #include <errno.h>
 
 #include "command.h"
-#include "lib/error.h"
 #include "pprof/pprof_reader.h"
-#include "pprof/pprof_writer.h"
+#include "profile_file.h"
 #include "sample_profile.h"
-
-static struct error error;
-
-static void write_profile(struct profile *profile, const char *name)
-{
-	assert_int_equal(pprof_write(profile, in_sandbox("%s", name), NULL, &error), 0);
-	profile_free(profile);
-}
 
 /* Runs a command with the file NAME of the sandbox, after other words. */
 static int run_with(int (*command)(int argc, char **argv), const char *words, const char *name)
@@ -39,7 +30,7 @@ static void report_prints_functions_or_a_tree(void **state)
 	size_t all, few;
 
 	(void)state;
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	assert_int_equal(run_with(cmd_report, "report", "a.pb.gz"), STATUS_OK);
 	assert_string_equal(messages, "");
 	assert_non_null(strstr(output, "vfs_read"));
@@ -71,7 +62,7 @@ static void report_prints_functions_or_a_tree(void **state)
 static void report_prints_stacks_for_other_tools(void **state)
 {
 	(void)state;
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	assert_int_equal(run_with(cmd_report, "report --folded", "a.pb.gz"), STATUS_OK);
 	assert_string_equal(messages, "");
 	assert_non_null(strstr(output, "\nmain;fib;fib;fib 30000000\n"));
@@ -107,7 +98,7 @@ static void report_prints_the_first_functions(void **state)
 		location = example_location(profile, 0, 0x1000 + i, NULL, name);
 		example_add(profile, &location, 1, 1, 1, NULL, 0);
 	}
-	write_profile(profile, "a.pb.gz");
+	move_profile(profile, in_sandbox("a.pb.gz"));
 	assert_int_equal(run_with(cmd_report, "report", "a.pb.gz"), STATUS_OK);
 	rows = count_lines();
 	assert_int_equal(run_with(cmd_report, "report -n 30", "a.pb.gz"), STATUS_OK);
@@ -128,7 +119,7 @@ static void report_prints_the_first_functions(void **state)
 
 		example_add(profile, &location, 1, values[i], values[i], NULL, 0);
 	}
-	write_profile(profile, "b.pb.gz");
+	move_profile(profile, in_sandbox("b.pb.gz"));
 	assert_int_equal(run_with(cmd_report, "report --tree", "b.pb.gz"), STATUS_OK);
 	assert_non_null(strstr(output, "enough"));
 	assert_null(strstr(output, "little"));
@@ -141,7 +132,7 @@ static void full_output_is_an_error(void **state)
 	FILE *full;
 
 	(void)state;
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	fflush(stdout);
 	full = fopen("/dev/full", "we");
 	assert_non_null(full);
@@ -176,7 +167,7 @@ static void flamegraph_is_written(void **state)
 	unsigned int size;
 
 	(void)state;
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	snprintf(words, sizeof(words), "flamegraph -o %s", in_sandbox("a.svg"));
 	assert_int_equal(run_with(cmd_flamegraph, words, "a.pb.gz"), STATUS_OK);
 	assert_string_equal(messages, "");
@@ -243,8 +234,8 @@ static void flamegraph_is_divided_by_a_label(void **state)
 
 	(void)state;
 	example_add(profile, &location, 1, 1, 1, &label, 1);
-	write_profile(profile, "zone.pb.gz");
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(profile, in_sandbox("zone.pb.gz"));
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	assert_change(false, "", " --group comm", "a.pb.gz");
 	assert_change(true, "", " --group none", "a.pb.gz");
 	assert_change(true, "", " --group pid", "a.pb.gz");
@@ -277,8 +268,8 @@ static void differences_are_scaled(void **state)
 
 	(void)state;
 	example_add(profile, &location, 1, 5, 50 * MS, NULL, 0);
-	write_profile(profile, "base.pb.gz");
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(profile, in_sandbox("base.pb.gz"));
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(words, sizeof(words), "%s --diff %s", forms[i], in_sandbox("base.pb.gz"));
 		assert_int_equal(run_with(cmd_report, words, "a.pb.gz"), STATUS_OK);
@@ -314,7 +305,7 @@ static void runtime_of_go_is_hidden_if_wanted(void **state)
 		};
 
 		example_add(profile, stack, 2, 5 + i, 7 + i, NULL, 0);
-		write_profile(profile, i ? "base.pb.gz" : "a.pb.gz");
+		move_profile(profile, in_sandbox(i ? "base.pb.gz" : "a.pb.gz"));
 	}
 	assert_int_equal(run_with(cmd_report, "report --folded", "a.pb.gz"), STATUS_OK);
 	assert_string_equal(output, "main.work;runtime.mallocgc 7\n");
@@ -334,7 +325,7 @@ static void runtime_of_go_is_hidden_if_wanted(void **state)
 static void percentages_have_bounds(void **state)
 {
 	(void)state;
-	write_profile(example_profile(), "a.pb.gz");
+	move_profile(example_profile(), in_sandbox("a.pb.gz"));
 	assert_int_equal(run_with(cmd_report, "report --tree --min-percent 100", "a.pb.gz"),
 			 STATUS_OK);
 	assert_int_equal(run_with(cmd_report, "report --min-percent 100.001", "a.pb.gz"),
@@ -381,7 +372,7 @@ static void write_raw_profile(void)
 		example_add(profile, &location, 1, 1, 1, NULL, 0);
 	}
 	profile->time_ns = INT64_C(4000000000000000000);
-	write_profile(profile, "raw.pb.gz");
+	move_profile(profile, in_sandbox("raw.pb.gz"));
 }
 
 static void expect_names(const char *name)
@@ -434,7 +425,7 @@ static void kernel_symbols_may_be_copies(void **state)
 			start + 0x110, NULL, 0);
 
 		example_add(profile, &location, 1, 1, 1, NULL, 0);
-		write_profile(profile, "kernel.pb.gz");
+		move_profile(profile, in_sandbox("kernel.pb.gz"));
 		run("mkdir -p '%s'", in_sandbox("proc"));
 		write_text(in_sandbox("proc/kallsyms"), "ffffffff82000000 T _text\n"
 							"ffffffff82000100 T first_of_kernel\n"

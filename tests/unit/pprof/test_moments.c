@@ -12,6 +12,7 @@
 #include "pprof/pprof_writer.h"
 #include "pprof/profile_merge.h"
 #include "pprof/profile_select.h"
+#include "profile_file.h"
 #include "sample_profile.h"
 #include "scratch.h"
 
@@ -28,25 +29,6 @@ static struct profile *timed_example(void)
 	profile_add_moment(profile, 0, START + 9, (int64_t[]){1, 10 * MS});
 	profile_add_moment(profile, 2, START + 3, (int64_t[]){1, 12 * MS});
 	assert_int_equal(profile->error, 0);
-	return profile;
-}
-
-static void write_profile(const struct profile *profile, const char *path)
-{
-	struct error error = {""};
-
-	if (pprof_write(profile, path, NULL, &error))
-		fail_msg("%s", error.text);
-}
-
-static struct profile *read_whole(const char *path)
-{
-	struct error error = {""};
-	struct profile *profile =
-		pprof_read_with(path, &(struct pprof_read_options){.keeps_moments = true}, &error);
-
-	if (!profile)
-		fail_msg("%s", error.text);
 	return profile;
 }
 
@@ -110,7 +92,7 @@ static void files_have_moments(void **state)
 	struct error error;
 
 	write_profile(profile, path);
-	read = read_whole(path);
+	read = read_timed_profile(path);
 	expect_example(read);
 	expect_moments(read);
 	profile_free(read);
@@ -129,11 +111,11 @@ static void parts_without_a_time_stay(void **state)
 	struct profile *profile = timed_example(), *read, *twice;
 
 	write_profile(profile, path);
-	read = read_whole(path);
+	read = read_timed_profile(path);
 	assert_int_equal(profile_values(read, 0)[0], 3);
 	assert_int_equal(profile_values(read, 0)[1], 30 * MS);
 	write_profile(read, again);
-	twice = read_whole(again);
+	twice = read_timed_profile(again);
 	expect_example(twice);
 	expect_moments(twice);
 	profile_free(twice);
@@ -202,14 +184,14 @@ static void labels_of_others_are_read(void **state)
 	example_add(profile, &location, 1, 1, INT64_MIN, &time, 1);
 	example_add(profile, &location, 1, 1, INT64_MAX, &second, 1);
 	write_profile(profile, path);
-	read = read_whole(path);
+	read = read_timed_profile(path);
 	assert_int_equal(read->moments.count, 4);
 	assert_int_equal(read->moments.items[0].time_ns, -5);
 	assert_int_equal(read->moments.items[1].time_ns, 6);
 	assert_int_equal(read->samples.count, 5);
 	write_profile(read, path);
 	profile_free(profile);
-	profile = read_whole(path);
+	profile = read_timed_profile(path);
 	assert_int_equal(profile->moments.count, 4);
 	assert_int_equal(profile->samples.count, 5);
 	profile_free(profile);
@@ -282,10 +264,9 @@ static void progress_goes_from_begin_to_end(void **state)
 	struct shares shares = {0, 0};
 	const struct pprof_read_options options = {.progress = note_share, .arg = &shares};
 	struct error error = {""};
-	struct profile *profile = timed_example();
+	struct profile *profile;
 
-	write_profile(profile, path);
-	profile_free(profile);
+	move_profile(timed_example(), path);
 	profile = pprof_read_with(path, &options, &error);
 	assert_non_null(profile);
 	profile_free(profile);

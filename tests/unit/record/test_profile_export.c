@@ -25,6 +25,7 @@
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
+#include "profile_file.h"
 #include "record/stack_table.h"
 #include "record/window.h"
 #include "runtime/perf_map_watcher.h"
@@ -1247,9 +1248,7 @@ static void timestamps_are_since_1970(void **state)
 	}
 	mapped_files_finish(fixture->mapped);
 	assert_int_equal(write_export(fixture, path, &size), 0);
-	profile = pprof_read_with(path, &(struct pprof_read_options){.keeps_moments = true},
-				  &fixture->error);
-	assert_non_null(profile);
+	profile = read_timed_profile(path);
 	assert_int_equal(profile->samples.count, 1);
 	assert_int_equal(profile->moments.count, 3);
 	for (unsigned int i = 0; i < 3; i++)

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "profile_file.h"
 #include "report/flamegraph.h"
 #include "sample_profile.h"
 #include "scratch.h"
@@ -681,10 +682,8 @@ static void command_writes_complete_files(void **state)
 	char *no_file[] = {"flamegraph", NULL};
 	char *no_base[] = {"flamegraph", "-o", svg, "--diff", "/nonexistent", path, NULL};
 	char *difference[] = {"flamegraph", "-o", svg, "--diff", path, path, NULL};
-	struct profile *built = example_profile();
 
-	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
-	profile_free(built);
+	move_profile(example_profile(), path);
 	assert_int_equal(cmd_flamegraph(4, no_profile), STATUS_FAILED);
 	assert_int_equal(cmd_flamegraph(4, no_directory), STATUS_FAILED);
 	assert_int_equal(cmd_flamegraph(1, no_file), STATUS_FAILED);

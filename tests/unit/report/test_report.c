@@ -13,6 +13,7 @@
 #include "lib/utf8.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "profile_file.h"
 #include "report/call_tree.h"
 #include "report/text_report.h"
 #include "report/units.h"
@@ -644,10 +645,8 @@ static void options_select_the_report(void **state)
 		{"--tree", " 36.36%       40ms       40ms  │  vfs_read\n", "flat%"},
 	};
 	char *path = scratch_file(state, "profile");
-	struct profile *built = example_profile();
 
-	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
-	profile_free(built);
+	move_profile(example_profile(), path);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *text = output_of(cmd_report, state, cases[i].option, path);
 
@@ -661,10 +660,8 @@ static void options_select_the_report(void **state)
 static void exit_statuses(void **state)
 {
 	char *path = scratch_file(state, "profile");
-	struct profile *built = example_profile();
 
-	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
-	profile_free(built);
+	move_profile(example_profile(), path);
 	assert_int_equal(run_quietly(cmd_report, path, NULL, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "--tree", path, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "--help", NULL, NULL), STATUS_OK);

@@ -11,15 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "absent_processes.h"
 #include "lib/error.h"
 #include "source/netlink.h"
 #include "source/perf_device.h"
 
 #define RECORDS_MAX 64u
 #define PERIOD_NS 10000000u
-/* No process of this machine: nothing of it is read from /proc. */
-#define PID 0x7ffffff0u
-#define CHILD 0x7ffffff4u
 #define EXE_INODE 4242u
 
 /* The events: their records. */

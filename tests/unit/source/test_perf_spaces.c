@@ -11,14 +11,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "absent_processes.h"
+#include "sandbox.h"
 #include "source/perf_files.h"
 #include "source/perf_record.h"
 #include "source/perf_spaces.h"
 #include "source/record_buffer.h"
 
-/* No process of this machine: nothing of it is read from /proc. */
-#define PID 0x7ffffff0u
-#define CHILD 0x7ffffff4u
 /* More files than are remembered at a time. */
 #define FILES 70000u
 #define PAGES 64u
@@ -30,19 +29,17 @@ static struct record_buffer out;
 
 static int set_up(void **state)
 {
-	(void)state;
 	files = perf_files_new();
 	spaces = perf_spaces_new(files, &out);
-	return !spaces;
+	return !spaces || make_sandbox(state);
 }
 
 static int tear_down(void **state)
 {
-	(void)state;
 	perf_spaces_free(spaces);
 	perf_files_free(files);
 	record_buffer_clear(&out);
-	return 0;
+	return remove_sandbox(state);
 }
 
 static void map(uint32_t pid, uint64_t start, uint64_t end, uint64_t inode)
@@ -101,6 +98,14 @@ static void note_file(const void *record)
 	file_id = ((const struct stackbeat_file *)record)->file;
 }
 
+/* Of a process that has no such mapping, so that the file is found by its path. */
+static uint64_t announce(uint32_t index, pid_t pid)
+{
+	const struct perf_file_place place = {(uint32_t)pid, 0x1000, 0x2000};
+
+	return perf_files_announce(files, index, &place, &out);
+}
+
 /* A machine that builds programs all day. */
 static void files_that_nothing_maps_are_forgotten(void **state)
 {
@@ -135,17 +140,14 @@ static void announced_files_are_kept(void **state)
 	exec(PID);
 	perf_spaces_sweep(spaces);
 	index = perf_files_index(files, &key, "/none/file");
-	assert_int_equal(
-		perf_files_announce(files, index, &(struct perf_file_place){PID, 0, 1}, &out),
-		file_id);
+	assert_int_equal(announce(index, PID), file_id);
 	perf_files_drop(files, index);
 	assert_int_equal(perf_files_release(files, file_id), 0);
 	perf_spaces_sweep(spaces);
 	assert_int_equal(perf_files_release(files, file_id), -ENOENT);
 	/* It is another file: of the same inode, but new. */
 	index = perf_files_index(files, &key, "/none/file");
-	assert_true(perf_files_announce(files, index, &(struct perf_file_place){PID, 0, 1}, &out) >
-		    file_id);
+	assert_true(announce(index, PID) > file_id);
 }
 
 /* Pages of the process: the inode of each, as a model. */
@@ -229,90 +231,69 @@ static void threads_are_forgotten_after_lost_records(void **state)
 	assert_int_equal(each_record(STACKBEAT_RECORD_MAPPING, nothing), 0);
 }
 
-/* A file in the place of which there is none yet, and its key. */
-struct hidden_file {
-	char path[64], hidden[80];
-	struct perf_file_key key;
-	uint32_t index;
-};
-
-static void hide_file(struct hidden_file *file)
+/* Returns the index of a file in the place of which there is none yet. */
+static uint32_t hide_file(void)
 {
+	struct perf_file_key key;
 	struct stat st;
-	int fd;
+	uint32_t index;
 
-	snprintf(file->path, sizeof(file->path), "/tmp/stackbeat-test.XXXXXX");
-	fd = mkstemp(file->path);
-	assert_true(fd >= 0);
-	assert_int_equal(fstat(fd, &st), 0);
-	close(fd);
-	snprintf(file->hidden, sizeof(file->hidden), "%s.hidden", file->path);
-	assert_int_equal(rename(file->path, file->hidden), 0);
-	file->key = (struct perf_file_key){
+	write_text(in_sandbox("hidden"), "");
+	assert_int_equal(stat(in_sandbox("hidden"), &st), 0);
+	key = (struct perf_file_key){
 		.major = major(st.st_dev),
 		.minor = minor(st.st_dev),
 		.inode = st.st_ino,
 	};
-	file->index = perf_files_index(files, &file->key, file->path);
-	assert_int_not_equal(file->index, PERF_FILE_NONE);
+	index = perf_files_index(files, &key, in_sandbox("file"));
+	assert_int_not_equal(index, PERF_FILE_NONE);
+	return index;
 }
 
-static void show_file(const struct hidden_file *file)
+static void show_file(void)
 {
-	assert_int_equal(rename(file->hidden, file->path), 0);
-}
-
-/* Of a process that has no such mapping, so that the file is found by its path. */
-static uint64_t announce(const struct hidden_file *file, pid_t pid)
-{
-	const struct perf_file_place place = {(uint32_t)pid, 0x1000, 0x2000};
-
-	return perf_files_announce(files, file->index, &place, &out);
+	assert_int_equal(rename(in_sandbox("hidden"), in_sandbox("file")), 0);
 }
 
 /* In a container, processes that have ended show no files of others. */
 static void file_of_an_ended_process_is_found_in_the_next_one(void **state)
 {
-	struct hidden_file file;
+	const uint32_t file = hide_file();
 	uint64_t first, second;
 	int fd;
 
 	(void)state;
-	hide_file(&file);
 	for (unsigned int i = 0; i < 100; i++)
-		first = announce(&file, PID);
+		first = announce(file, PID);
 	assert_int_not_equal(first, 0);
 	assert_int_equal(perf_files_open(files, first), -ENOENT);
-	show_file(&file);
-	assert_int_equal(announce(&file, PID), first);
+	show_file();
+	assert_int_equal(announce(file, PID), first);
 	record_buffer_remove(&out, out.used);
-	second = announce(&file, getpid());
+	second = announce(file, getpid());
 	assert_int_not_equal(second, first);
 	assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_file), 1);
 	assert_int_equal(file_id, second);
 	fd = perf_files_open(files, second);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(announce(&file, getpid()), second);
+	assert_int_equal(announce(file, getpid()), second);
 	assert_int_equal(perf_files_release(files, first), -ENOENT);
 	assert_int_equal(perf_files_release(files, second), 0);
-	unlink(file.path);
 }
 
 /* Each try costs a thread. */
 static void file_that_no_process_shows_is_given_up(void **state)
 {
-	struct hidden_file file;
+	const uint32_t file = hide_file();
 	uint64_t id;
 
 	(void)state;
-	hide_file(&file);
 	for (unsigned int i = 0; i < 100; i++)
-		id = announce(&file, getpid());
-	show_file(&file);
-	assert_int_equal(announce(&file, getpid()), id);
+		id = announce(file, getpid());
+	show_file();
+	assert_int_equal(announce(file, getpid()), id);
 	assert_int_equal(perf_files_open(files, id), -ENOENT);
-	unlink(file.path);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
