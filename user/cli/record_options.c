@@ -294,7 +294,7 @@ static const struct cli_option record_options[] = {
 	 OPTION_SECONDS(struct record_options, rotate, 1)},
 	{0, "memory", "SIZE",
 	 "memory for what is recorded, 16M to 1024G (default: 256M); beyond it, --rotate begins a new "
-	 "file, or else the rarest stacks are merged",
+	 "file, or else the lightest stacks are merged",
 	 OPTION_SIZE(struct record_options, memory, MEMORY_MIN, MEMORY_MAX)},
 	{0, "user", NULL, "sample the user part of the stacks only",
 	 OPTION_CALL(choose_part), OPTION_TARGET(uint32_t, struct record_options, session.parts),
