@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1199,6 +1200,22 @@ static void perf_maps_are_found_at_checks(void **state)
 	wait_until(take_maps() == 1);
 }
 
+/* Whether this process has a file or directory open. */
+static bool is_open(const char *path)
+{
+	char link[64], target[PATH_MAX];
+	bool found = false;
+	ssize_t length;
+
+	for (int fd = 0; fd < 64 && !found; fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, target, sizeof(target) - 1);
+		target[MAX(length, 0)] = '\0';
+		found = !strcmp(target, path);
+	}
+	return found;
+}
+
 /* A runtime may write its map when it exits: it is looked for once more when the process is gone.
  */
 static void perf_map_of_an_ended_process_is_found(void **state)
@@ -1211,7 +1228,8 @@ static void perf_map_of_an_ended_process_is_found(void **state)
 	space = address_spaces_get(spaces, 1, 0);
 	address_space_has_jit_code(space);
 	address_space_has_jit_code(space);
-	usleep(50000);
+	/* The directory of maps is kept while the process lives. */
+	wait_until(is_open(in_sandbox("proc/%u/root/tmp", NOBODY)));
 	put_perf_map(NOBODY, NOBODY);
 	run("mv %s %s", in_sandbox("proc/%u/root", NOBODY), in_sandbox("root"));
 	put_stat(NOBODY, 'Z', 1, 0);
