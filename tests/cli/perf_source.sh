@@ -33,9 +33,11 @@ __attribute__((noinline)) unsigned int outer(unsigned int n)
 	return middle(n) + 1;
 }
 
-int main(void)
+/* With an argument, for ever. */
+int main(int argc, char **argv)
 {
-	while (clock() < CLOCKS_PER_SEC / 2)
+	(void)argv;
+	while (argc > 1 || clock() < CLOCKS_PER_SEC / 2)
 		sum += outer(10000000);
 	return 0;
 }
@@ -83,12 +85,18 @@ trace_formats.check(float(sys.argv[2]) * 1000 <= min(times) and max(times) <= fl
 	"$stackbeat" report --group cpu "$scratch/profile" | input_has '^cpu [0-9]' || fail "no CPUs"
 }
 
+# It runs until a snapshot has its stack, however late it is recorded.
 a_running_process_has_stacks() {
-	local pid
-	"$scratch/spin" &
+	local pid recorder
+	rm -f "$scratch/profile"
+	"$scratch/spin" forever &
 	pid=$!
-	record -p "$pid" || fail "record: $(<"$scratch/messages")"
-	wait "$pid"
+	record --snapshot 1 -p "$pid" &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	kill "$pid"
+	wait "$pid" || true
+	wait "$recorder" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
