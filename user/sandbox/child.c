@@ -131,7 +131,8 @@ static void obey_rules(const struct child_rules *rules, pid_t parent)
 	/* write() fails instead. */
 	if (rules->file_mib)
 		signal(SIGXFSZ, SIG_IGN);
-	if (rules->nice)
+	/* Root could raise a lower priority, too. */
+	if (rules->nice && rules->nice > getpriority(PRIO_PROCESS, 0))
 		setpriority(PRIO_PROCESS, 0, rules->nice);
 	if (rules->nicer)
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + rules->nicer);

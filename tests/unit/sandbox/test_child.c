@@ -68,7 +68,7 @@ static int nice_of(enum child_role role)
 	return getpriority(PRIO_PROCESS, 0);
 }
 
-static void roles_have_priorities(void **state)
+static void check_priorities(void)
 {
 	static const int nicer[CHILD_ROLES] = {
 		[CHILD_FILE_EXPORTER] = 5,
@@ -77,7 +77,6 @@ static void roles_have_priorities(void **state)
 	};
 	static const int nice[CHILD_ROLES] = {[CHILD_TABLE_WORKER] = 5, [CHILD_JOB] = 5};
 
-	(void)state;
 	nice_before = getpriority(PRIO_PROCESS, 0);
 	for (int role = 0; role < CHILD_ROLES; role++) {
 		int expected = nice[role] > nice_before ? nice[role] : nice_before + nicer[role];
@@ -85,6 +84,19 @@ static void roles_have_priorities(void **state)
 		assert_int_equal(WEXITSTATUS(status_of(role, nice_of)),
 				 expected < 19 ? expected : 19);
 	}
+}
+
+static void roles_have_priorities(void **state)
+{
+	const int before = getpriority(PRIO_PROCESS, 0);
+
+	(void)state;
+	check_priorities();
+	/* Lower than any of theirs, as with nice(1). */
+	assert_int_equal(setpriority(PRIO_PROCESS, 0, before > 10 ? before : 10), 0);
+	check_priorities();
+	/* Only root may. */
+	setpriority(PRIO_PROCESS, 0, before);
 }
 
 /* Returns the number of the limit that is not as it should be; 0: none. */
