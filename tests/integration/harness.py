@@ -199,12 +199,25 @@ def user_ticks(process):
     return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
 
 
+def wait_for_work(processes, ticks):
+    """Waits until each process has worked for some ticks of CPU time in user mode. A look counts one of them at most: time in which
+    the host did not run the CPU is CPU time of a process, too, and can be many ticks at once."""
+    before, worked = {process: user_ticks(process) for process in processes}, dict.fromkeys(processes, 0)
+
+    def have_worked():
+        for process in processes:
+            now = user_ticks(process)
+            worked[process] += now > before[process]
+            before[process] = now
+        return min(worked.values()) >= ticks
+    wait_until(have_worked, "CPU time of the processes")
+
+
 def start_busy(*command, **options):
     """Starts a process that uses the CPU all the time, and waits until it does: start() returns while the kernel still maps the
     program, and a virtual CPU that the host does not run may stay there for long."""
     process = start(*command, **options)
-    before = user_ticks(process)
-    wait_until(lambda: user_ticks(process) >= before + 2, f"CPU time of {command[0]}")
+    wait_for_work([process], 2)
     return process
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import workloads
 from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part, load, long_test,
                      make_cgroup, record, Recording, SLOWDOWN, start, temporary_directory, test, unload,
-                     wait_until, workload, WORKLOADS)
+                     wait_for_work, wait_until, workload, WORKLOADS)
 from address_spaces import vdso
 
 # An emulated CPU needs more than the default budget to read this number of new processes.
@@ -57,12 +57,8 @@ def check_workers(profile, least, each_program=True):
 
 
 def wait_for_cpu_time(processes):
-    """Waits until each process has used another 0.2 s of CPU time."""
-    def time(process):
-        """CPU time in user mode, in hundredths of a second."""
-        return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
-    ends = {process: time(process) + 20 for process in processes}
-    wait_until(lambda: all(time(process) >= end for process, end in ends.items()), "CPU time")
+    """Waits until each process has worked for another 0.2 s of CPU time."""
+    wait_for_work(processes, 20)
 
 
 def stop_and_finish(recording, processes):
