@@ -365,6 +365,21 @@ class Recording:
     def wait_for(self, session, counter, least):
         wait_until(lambda: self.stats(session)[counter] >= least, f"{least} {counter}")
 
+    def wait_for_each(self, **wanted):
+        """Waits until a running recording of about 1000 Hz has samples of each of the wanted `pids` or `tids`: a session beside it
+        has some of each. Their number alone may be of one of them, while the CPU makes up for time of another one in which the host
+        did not run it."""
+        (kind, ids), = wanted.items()
+        with stackbeat.Session(rate=1000, watermark=4096, **wanted) as beside:
+            beside.start()
+            counts = dict.fromkeys(ids, 0)
+
+            def are_sampled():
+                for sample in beside.read():
+                    counts[getattr(sample, kind.removesuffix("s"))] += 1
+                return min(counts.values()) >= 50
+            wait_until(are_sampled, f"samples of {wanted}")
+
     def stop(self, session):
         """Stops the session and returns its final counters.
 

@@ -40,14 +40,14 @@ def option_a_samples_the_whole_system():
 
 @test
 def processes_are_selected_by_pid():
-    wanted = [start(*workload("threads", 1)) for _ in range(2)]
+    wanted = [start(*workload("threads", 1)).pid for _ in range(2)]
     start(*workload("threads", 1))
-    recording = Recording("-F", 997, "-p", ",".join(str(process.pid) for process in wanted))
-    session = recording.session()
-    recording.wait_for(session, "samples", 300)
+    recording = Recording("-F", 997, "-p", ",".join(map(str, wanted)))
+    recording.wait_for(recording.session(), "samples", 300)
+    recording.wait_for_each(pids=wanted)
     recording.interrupt()
     pids = {sample.labels["pid"] for sample in recording.profile().samples}
-    check_equal(pids, {process.pid for process in wanted}, "processes in the profile")
+    check_equal(pids, set(wanted), "processes in the profile")
 
 
 @test

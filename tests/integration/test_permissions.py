@@ -18,7 +18,7 @@ from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, 
                      run, Skip, start, temporary_directory, test, unload, use, wait_until, workload,
                      WORKLOADS)
 from address_spaces import AddressSpaces
-from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, samples_of, Session
+from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, Session
 from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
                          own_mounts, own_user_namespace)
 
@@ -219,14 +219,20 @@ def with_capability(path, capability):
     return path
 
 
-def samples_as_user(count, **settings):
-    """Runs a session for `count` ticks: (samples, counters, settings)."""
+def pids_of(samples):
+    return {sample.pid for sample in samples}
+
+
+def samples_as_user(count, enough=bool, **settings):
+    """Runs a session for at least `count` ticks, until enough(samples): (samples, counters, settings). Ticks alone may all be of one
+    process, while the CPU makes up for time of another one in which the host did not run it."""
     with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
         session.start()
-        taken = []
-        wait_until(lambda: taken.extend(session.take()) or session.stats()["ticks"] >= count, f"{count} ticks")
+        samples = []
+        wait_until(lambda: samples.extend(session.read()) or (session.stats()["ticks"] >= count and enough(samples)),
+                   f"{count} ticks, with samples")
         session.stop()
-        return samples_of(taken + session.take()), session.stats(), session.get()
+        return samples + session.read(), session.stats(), session.get()
 
 
 @test
@@ -245,18 +251,14 @@ def users_see_only_their_own_processes():
     }
     samples, stats, reported = as_user(ALICE, samples_as_user, 3000)
     check_equal(reported["restricted"], 1, "restricted")
-    seen = {sample.pid for sample in samples}
+    seen = pids_of(samples)
     for what, process in hidden.items():
         check(process.pid not in seen, f"a process {what} was sampled")
-    check(own.pid in seen, "the user's own process was not sampled")
     # The process of the session has changed its user, so it is not dumpable and not sampled either.
     check_equal(seen, {own.pid}, "processes")
     check(stats["filtered"] >= 1000, f"counters {stats}")
     # Root samples them: they do run.
-    samples, _, _ = samples_as_user(3000)
-    seen = {sample.pid for sample in samples}
-    for what, process in hidden.items():
-        check(process.pid in seen, f"a process {what} does not run")
+    samples_as_user(1, lambda samples: pids_of(samples) >= {process.pid for process in hidden.values()})
 
 
 @test
@@ -289,8 +291,8 @@ def overridden_credentials_do_not_expose_a_process():
             return None
         os.write(mounted[1], str(os.getpid()).encode())
         check(os.read(reads[0], 1), "root's process can't read")
-        samples, stats, _ = samples_as_user(500)
-        return {sample.pid for sample in samples}, stats
+        samples, stats, _ = samples_as_user(500, lambda samples: True)
+        return pids_of(samples), stats
 
     reader = os.fork()
     if not reader:
@@ -306,8 +308,8 @@ def overridden_credentials_do_not_expose_a_process():
     if seen is None:
         raise Skip("this kernel does not let users mount overlayfs")
     check(reader not in seen[0], f"root's process was sampled: {seen[1]}")
-    samples, _, _ = samples_as_user(500)
-    check(reader in {sample.pid for sample in samples}, "root's process did not read")
+    # It does read.
+    samples_as_user(1, lambda samples: reader in pids_of(samples))
 
 
 EXECS_SETUID = """
@@ -405,16 +407,15 @@ def users_see_only_the_user_part():
         os.sched_setaffinity(0, {0})
         become(ALICE)
     reader = start(*workload("sysread", 10**9), preexec_fn=prepare)
-    samples, _, reported = as_user(ALICE, samples_as_user, 2000)
+    def in_kernel(samples):
+        return [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
+    samples, _, reported = as_user(ALICE, samples_as_user, 2000, lambda samples: in_kernel(samples) and pids_of(samples) >= {
+        process.pid, reader.pid})
     check_equal(reported["parts"], S.PART_USER, "parts")
-    check({sample.pid for sample in samples} >= {process.pid, reader.pid}, "processes")
     for sample in samples:
         check(not sample.kernel, f"kernel frames: {sample}")
         check(all(not frame >> 47 for frame in sample.user), f"a kernel address: {sample}")
-    in_kernel = [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
-    check(in_kernel, "no sample of a system call")
-    check_equal({STOP_NAMES[sample.kernel_stop] for sample in in_kernel}, {"excluded"},
-                "stops of kernel parts")
+    check_equal({STOP_NAMES[sample.kernel_stop] for sample in in_kernel(samples)}, {"excluded"}, "stops of kernel parts")
 
 
 @test
@@ -442,10 +443,10 @@ def users_cannot_raise_restricted_settings():
 def pid_filter_does_not_expose_a_process():
     reload_module()
     other, own = busy_as(BOB, workload("threads")[0]), busy_as(ALICE, workload("threads")[0])
-    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid]))
+    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, lambda _: True, pids=[other.pid]))
     check_equal(samples, [], "samples of another user's process")
     samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid, own.pid]))
-    check_equal({sample.pid for sample in samples}, {own.pid}, "processes")
+    check_equal(pids_of(samples), {own.pid}, "processes")
 
 
 @test

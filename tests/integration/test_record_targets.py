@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Filters by process, thread, control group and name select exactly the matching tasks."""
+"""
+Filters by process, thread, control group and name select exactly the matching tasks.
+
+A number of samples is not enough to have one of each task: a task that ran while the host ran something else instead of its CPU
+has used its share of the next second, which then has samples of other tasks only.
+"""
 
 import os
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
-from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load, long_test, make_cgroup,
-                     record, Recording, release, run, start, start_waiting, test, wait_until, workload)
-from stackbeat import Session
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, finish, load, long_test, make_cgroup,
+                     open_sessions, pprof, record, Recording, release, start, start_waiting, temporary_directory, test, wait_until,
+                     workload)
+from stackbeat import S, Session
 
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
 
@@ -29,11 +34,24 @@ def threads_of(process, count):
     return wait_until(workers_by_name, f"{count} threads")
 
 
-def sampled(count=100, **settings):
-    """Runs a session with these settings for at least `count` samples: (samples, counters)."""
+def pids_of(samples):
+    return {sample.pid for sample in samples}
+
+
+def tids_of(samples):
+    return {sample.tid for sample in samples}
+
+
+def comms_of(samples):
+    return {sample.comm for sample in samples}
+
+
+def sampled(count, kind, wanted, **settings):
+    """Runs a session with these settings for at least `count` samples, until kind(samples) has all that is wanted: (samples,
+    counters)."""
     with Session(**(SETTINGS | settings)) as session:
         session.start()
-        samples = session.read_until(lambda samples: len(samples) >= count)
+        samples = session.read_until(lambda samples: len(samples) >= count and kind(samples) >= wanted)
         session.stop()
         samples += session.read()
         stats = session.stats()
@@ -46,10 +64,8 @@ def all_threads_of_a_process_are_sampled():
     wanted, other = pinned(*workload("threads", 4)), pinned(*workload("threads", 2))
     tids = threads_of(wanted, 4)
     threads_of(other, 2)
-    samples, stats = sampled(400, pids=[wanted.pid])
-    check_equal({sample.pid for sample in samples}, {wanted.pid}, "processes")
-    seen = {sample.tid for sample in samples}
-    check(set(tids.values()) <= seen, f"threads {tids}, seen {seen}")
+    samples, stats = sampled(400, tids_of, set(tids.values()), pids=[wanted.pid])
+    check_equal(pids_of(samples), {wanted.pid}, "processes")
     check(stats["filtered"], f"nothing was filtered: {stats}")
 
 
@@ -58,8 +74,8 @@ def single_threads_are_sampled():
     process = pinned(*workload("threads", 4))
     tids = threads_of(process, 4)
     wanted = {tids["worker-1"], tids["worker-3"]}
-    samples, stats = sampled(100, tids=sorted(wanted))
-    check_equal({sample.tid for sample in samples}, wanted, "threads")
+    samples, stats = sampled(100, tids_of, wanted, tids=sorted(wanted))
+    check_equal(tids_of(samples), wanted, "threads")
     check_equal({sample.comm for sample in samples}, {"worker-1", "worker-3"}, "names")
     check(stats["filtered"], f"nothing was filtered: {stats}")
     recording = Recording("-F", 997, "-t", ",".join(map(str, wanted)))
@@ -67,6 +83,7 @@ def single_threads_are_sampled():
     check_equal(sorted(recording.netlink.session_get(session["session"])["tids"]), sorted(wanted),
                 "threads of the session")
     recording.wait_for(session, "samples", 100)
+    recording.wait_for_each(tids=sorted(wanted))
     recording.interrupt()
     check_equal({sample.labels["thread"] for sample in recording.profile().samples},
                 {"worker-1", "worker-3"}, "names in the profile")
@@ -172,22 +189,22 @@ def cgroups_are_sampled_with_their_descendants():
     ids = {name: path.stat().st_ino for name, path in groups.items()}
     for wanted, expected in ((["wanted"], {"wanted", "below"}), (["below"], {"below"}),
                              (["beside"], {"beside"}), (["below", "beside"], {"below", "beside"})):
-        settings = {"cgroups": [ids[name] for name in wanted]}
-        samples, stats = sampled(300, **settings)
-        check_equal({sample.pid for sample in samples},
-                    {processes[name].pid for name in expected}, f"processes of {wanted}")
+        pids = {processes[name].pid for name in expected}
+        samples, stats = sampled(300, pids_of, pids, cgroups=[ids[name] for name in wanted])
+        check_equal(pids_of(samples), pids, f"processes of {wanted}")
         check(stats["filtered"], f"nothing was filtered: {stats}")
     with Session(cgroups=list(ids.values())) as session:
         check_equal(session.get()["cgroups"], list(ids.values()), "groups of the session")
         session.set(cgroups=[])
         check_equal(session.get()["cgroups"], [], "groups after removing the filter")
     # With the command: as an absolute path, and relative to the mount point.
+    pids = {processes["wanted"].pid, processes["below"].pid}
     for path in (groups["wanted"], groups["wanted"].name):
         recording = Recording("-F", 997, "-G", path)
         recording.wait_for(recording.session(), "samples", 200)
+        recording.wait_for_each(pids=sorted(pids))
         recording.interrupt()
-        check_equal({sample.labels["pid"] for sample in recording.profile().samples},
-                    {processes["wanted"].pid, processes["below"].pid}, f"processes of -G {path}")
+        check_equal({sample.labels["pid"] for sample in recording.profile().samples}, pids, f"processes of -G {path}")
 
 
 @test
@@ -198,23 +215,24 @@ def filter_follows_moves_between_cgroups():
         (groups["beside"] / "cgroup.procs").write_text(str(processes["below"].pid))
         (groups["wanted"] / "cgroup.procs").write_text(str(processes["beside"].pid))
         at = time.monotonic_ns()
-        written = session.stats()["samples"]
-        wait_until(lambda: session.stats()["samples"] >= written + 200, "samples")
-        pids = {sample.pid for sample in session.read() if sample.time > at}
-        check_equal(pids, {processes["wanted"].pid, processes["beside"].pid}, "processes")
+        pids = {processes["wanted"].pid, processes["beside"].pid}
+        later = []
+        session.read_until(lambda samples: later.extend(sample for sample in samples[len(later):] if sample.time > at)
+                           or (len(later) >= 200 and pids_of(later) >= pids))
+        check_equal(pids_of(later), pids, "processes")
 
 
 @test
 def excluded_comms_are_not_sampled():
     process = pinned(*workload("threads", 3))
     threads_of(process, 3)
-    samples, stats = sampled(200, pids=[process.pid], exclude_comms=["worker-0", "worker-2"])
-    check_equal({sample.comm for sample in samples} - {"threads"}, {"worker-1"}, "names")
+    samples, stats = sampled(200, comms_of, {"worker-1"}, pids=[process.pid], exclude_comms=["worker-0", "worker-2"])
+    check_equal(comms_of(samples) - {"threads"}, {"worker-1"}, "names")
     check(stats["filtered"], f"nothing was filtered: {stats}")
     # Also for the whole system. Names are compared completely, not as prefixes.
-    samples, _ = sampled(200, cpus="0", exclude_comms=["worker-0", "worker-2", "worker"])
-    names = {sample.comm for sample in samples}
-    check("worker-1" in names and not names & {"worker-0", "worker-2"}, f"names {names}")
+    samples, _ = sampled(200, comms_of, {"worker-1"}, cpus="0", exclude_comms=["worker-0", "worker-2", "worker"])
+    names = comms_of(samples)
+    check(not names & {"worker-0", "worker-2"}, f"names {names}")
     recording = Recording("-F", 997, "-p", process.pid, "--exclude-comm", "worker-0",
                           "--exclude-comm", "worker-1")
     recording.wait_for(recording.session(), "samples", 100)
@@ -298,12 +316,17 @@ def reused_tid_does_not_match_the_filter():
 @test
 def pids_are_those_of_the_callers_namespace():
     """In another pid namespace, `-p` takes the process IDs of that namespace."""
-    path = Path(tempfile.mkdtemp(prefix="stackbeat-")) / "profile"
-    out, _ = run("unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c",
-                 '"$1" 1 & stackbeat record -F 997 -d 0.5 -o "$2" -p $!; kill $!', "sh",
-                 *workload("threads"), path)
-    check_equal(out, "", "output")
-    check(path.stat().st_size, "an empty profile")
+    load()
+    path = temporary_directory() / "profile"
+    # The program works and ends once it is recorded, however late that is.
+    process = start("unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c",
+                    'exec 3<&0; (read -r line <&3; exec "$1" 100000000) >/dev/null & exec stackbeat record -F 997 -o "$2" -p $!', "sh",
+                    *workload("shares"), path, stdin=subprocess.PIPE)
+    wait_until(lambda: any(session["state"] == S.STATE_RUNNING for session in open_sessions()) or process.poll() is not None,
+               "a session")
+    release(process)
+    check_equal(finish(process)[0], "", "output")
+    check(pprof.Profile(path).samples, "no samples")
 
 
 @exact_test
