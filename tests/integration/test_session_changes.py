@@ -10,11 +10,13 @@ import re
 import select
 import signal
 import time
+import traceback
 
 from harness import (check, check_balance, check_equal, comment, load, long_exact_test, long_test,
                      Recording, run, SLOWDOWN, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
+from test_filters import try_settings
 
 PARTS_ALL = S.PART_KERNEL | S.PART_USER
 # With this budget debug kernels are not throttled either.
@@ -285,6 +287,13 @@ def added_cpu_wakes_the_reader():
         check(session.read(), "no samples of the added CPU")
 
 
+def set_with_room(session, **settings):
+    """Changes settings, as soon as there is room for another filter: those that were replaced wait for a grace period, which takes
+    as long as the host does not run a CPU."""
+    is_filter = {"pids", "exclude_comms"} & set(settings)
+    wait_until(lambda: try_settings(session, **settings) or check(is_filter, f"no filter, and refused: {settings}"), "room for a filter")
+
+
 @test
 def concurrent_settings_changes():
     """Four processes change a running session at random, a fifth reads it."""
@@ -304,7 +313,7 @@ def concurrent_settings_changes():
                     # Each change waits for grace periods, which are long on debug kernels.
                     for _ in range(150 if SLOWDOWN == 1 else 40):
                         session.netlink.__init__()
-                        session.set(**choice.choice((
+                        set_with_room(session, **choice.choice((
                             {"rate": choice.randrange(1, 5000)}, {"pids": [process.pid]},
                             {"pids": []}, {"cpus": "0"}, {"cpus": ""}, {"no_jitter": 1}, {"no_jitter": 0},
                             {"exclude_comms": ["nobody"]}, {"state": S.STATE_PAUSED},
@@ -313,6 +322,8 @@ def concurrent_settings_changes():
                             {"inherit": 1}, {"parts": choice.randrange(1, 4)})))
                         session.netlink.close()
                     status = 0
+                except Exception:  # pylint: disable=broad-exception-caught
+                    traceback.print_exc()
                 finally:
                     os._exit(status)
             children.append(child)
