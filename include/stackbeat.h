@@ -265,6 +265,36 @@
  *	EINVAL	the range is empty or not of whole pages, `reserved` is not 0, not all of the range is
  *		anonymous memory, or `beside` is in no mapping of a file (the vDSO is none)
  *	EFAULT, ENOMEM
+ *
+ * Functions of kernel modules that are gone
+ * -----------------------------------------
+ * When a reader looks for the names of kernel addresses in /proc/kallsyms, functions that were sampled
+ * may be gone: of a module's init sections, which the kernel frees once the module is initialized, and
+ * of modules that were unloaded. And other functions can be at their addresses. While sessions are open
+ * that may see kernel addresses, the module keeps a copy of the symbols of modules that come, and of other
+ * ones when they go. A module has two parts: its init sections, and what else it has. To read the part
+ * with the lowest serial that is not below `serial`:
+ *
+ *	ioctl(fd, STACKBEAT_IOC_MODULE_SYMBOLS, &symbols);
+ *
+ * It writes `size` bytes (0: no functions) to `buffer`: the functions, of the types t, T, w and W, as lines
+ * of the format of /proc/kallsyms,
+ *	ADDRESS TYPE NAME<tab>[MODULE]
+ * in no order, without a NUL; the last line is no function, but has the end of the last one, the type A
+ * and the name STACKBEAT_MODULE_SYMBOLS_END. The next part is found by a `serial` higher by 1. The call
+ * fails with
+ *	ENOENT	there is no such part; only `changes` and `dropped` are set
+ *	ENOSPC	the part needs more bytes than `size`; all is set as without an error, but nothing is
+ *		written to the buffer
+ *	EPERM	the session is restricted, or has no kernel part
+ *	EFAULT	bytes of the buffer may be written
+ * A sample with an address from `start` to before `end`, and a time from `came` to `gone`, was in the part.
+ * A reader that reads the parts after the head of a ring knows the parts of all samples below this head.
+ * It needs to read them again only if `changes` has changed.
+ *
+ * Of all modules in sum, at most STACKBEAT_MODULE_SYMBOLS_MAX parts and STACKBEAT_MODULE_SYMBOLS_BYTES are
+ * kept: new ones replace the oldest. All are freed when the last such session is closed; so parts may be
+ * older than the reader's session. A kernel without CONFIG_KALLSYMS has none.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
@@ -321,6 +351,10 @@
 #define STACKBEAT_BUILD_ID_MAX 64u /* bytes */
 #define STACKBEAT_STACK_COPY_MAX (64u << 10) /* bytes, a multiple of 8 */
 #define STACKBEAT_PATH_MAX 4096u /* bytes of a path, with its NUL */
+#define STACKBEAT_MODULE_SYMBOLS_MAX 1024u /* parts of modules */
+#define STACKBEAT_MODULE_SYMBOLS_BYTES (8u << 20)
+#define STACKBEAT_MODULE_SYMBOLS_END "_end"
+#define STACKBEAT_MODULE_NAME_SIZE 64u /* bytes of the name of a module, with its NUL */
 
 #define STACKBEAT_OFFSET_SESSION 0ULL
 #define STACKBEAT_OFFSET_META (1ULL << 31)
@@ -590,6 +624,8 @@ struct stackbeat_file {
 #define STACKBEAT_IOC_FILE_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
 #define STACKBEAT_IOC_UNWIND_TABLE _IOW(STACKBEAT_IOC_MAGIC, 3, struct stackbeat_unwind_push)
 #define STACKBEAT_IOC_MOVED_TEXT _IOW(STACKBEAT_IOC_MAGIC, 4, struct stackbeat_moved_text)
+#define STACKBEAT_IOC_MODULE_SYMBOLS \
+	_IOWR(STACKBEAT_IOC_MAGIC, 5, struct stackbeat_module_symbols)
 
 /* The argument of STACKBEAT_IOC_MOVED_TEXT. */
 struct stackbeat_moved_text {
@@ -598,6 +634,20 @@ struct stackbeat_moved_text {
 	__u64 beside; /* an address in a mapping of the file, of the same PT_LOAD segment */
 	__u32 generation; /* at which the reader has found it */
 	__u32 reserved; /* 0 */
+};
+
+/* The argument of STACKBEAT_IOC_MODULE_SYMBOLS. */
+struct stackbeat_module_symbols {
+	__u64 serial; /* in: the lowest that is wanted; out: of the part, from 1 */
+	__u64 came; /* out: CLOCK_MONOTONIC, ns; 0: unknown, as before such a session was open */
+	__u64 gone; /* out: likewise; 0: the part is still there */
+	__u64 start, end; /* out: range of the functions, end excluded; 0 without functions */
+	__u64 init; /* out: 1: the init sections; 0: what else the module has */
+	__u64 buffer; /* in: address of the bytes for the symbols */
+	__u64 size; /* in: of the buffer; out: of the symbols */
+	__u64 changes; /* out: of all parts: how often one has come, gone or been dropped */
+	__u64 dropped; /* out: parts that were not kept, or not to the end */
+	char module[STACKBEAT_MODULE_NAME_SIZE]; /* out: its name, with NULs */
 };
 
 /* The file id of the vDSO, for STACKBEAT_IOC_UNWIND_TABLE. */

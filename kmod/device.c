@@ -12,6 +12,7 @@
 
 #include "device.h"
 #include "mmap.h"
+#include "module_symbols.h"
 #include "params.h"
 #include "sampler.h"
 #include "samplers.h"
@@ -134,6 +135,12 @@ static long sb_device_ioctl(struct file *file, unsigned int command, unsigned lo
 		if (copy_from_user(&moved, (void __user *)argument, sizeof(moved)))
 			return -EFAULT;
 		return sb_spaces_move_text(session->spaces, &moved);
+	}
+	if (command == STACKBEAT_IOC_MODULE_SYMBOLS) {
+		/* The kernel part can't be set where the kernel is locked down. */
+		if (session->restricted || !(READ_ONCE(session->parts) & STACKBEAT_PART_KERNEL))
+			return -EPERM;
+		return sb_module_symbols_read((void __user *)argument);
 	}
 	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;

@@ -30,6 +30,8 @@
 #define SB_UNWIND_MAPS_MAX 64u
 #define SB_UNWIND_SPACE_MAPS_MAX 64u
 #define SB_UNWIND_CHUNK_MAPS 4u
+#define SB_MODULE_SYMBOLS_MAX 2u
+#define SB_MODULE_SYMBOLS_BYTES (16ul << 10)
 #else
 /*
  * The table of spaces: number of ways of a set, log2 of the number of sets of its first level, and the
@@ -76,6 +78,10 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
 /* Mappings of one chunk of an array, which takes 2 KiB then. */
 #define SB_UNWIND_CHUNK_MAPS 31u
+
+/* Parts of modules (see module_symbols.h) whose functions are kept for all sessions; and their memory. */
+#define SB_MODULE_SYMBOLS_MAX STACKBEAT_MODULE_SYMBOLS_MAX
+#define SB_MODULE_SYMBOLS_BYTES STACKBEAT_MODULE_SYMBOLS_BYTES
 #endif
 
 /* Bytes of the unwind tables of a restricted session. */

@@ -6,6 +6,7 @@
 #include "filter.h"
 #include "hotplug.h"
 #include "kernel_rules.h"
+#include "module_symbols.h"
 #include "netlink.h"
 #include "params.h"
 #include "probes.h"
@@ -38,6 +39,9 @@ static int __init sb_init(void)
 	err = sb_kernel_rules_init();
 	if (err)
 		goto err_kernel_rules;
+	err = sb_module_symbols_init();
+	if (err)
+		goto err_module_symbols;
 	err = sb_sampler_init();
 	if (err)
 		goto err_sampler;
@@ -69,6 +73,8 @@ err_session:
 err_probes:
 	sb_sampler_exit();
 err_sampler:
+	sb_module_symbols_exit();
+err_module_symbols:
 	sb_kernel_rules_exit();
 err_kernel_rules:
 	sb_space_exit();
@@ -91,6 +97,7 @@ static void __exit sb_exit(void)
 	sb_session_exit();
 	sb_probes_exit();
 	sb_sampler_exit();
+	sb_module_symbols_exit();
 	sb_kernel_rules_exit();
 	sb_space_exit();
 	sb_filter_exit();

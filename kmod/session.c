@@ -20,6 +20,7 @@
 #include "events.h"
 #include "filter.h"
 #include "memlock.h"
+#include "module_symbols.h"
 #include "params.h"
 #include "probes.h"
 #include "ring.h"
@@ -240,6 +241,8 @@ struct sb_session *sb_session_open(bool restricted)
 	}
 
 	sb_spaces_follow(session->spaces);
+	if (!session->restricted)
+		sb_module_symbols_follow();
 	mutex_lock(&sb_sessions_lock);
 	session->id = ++sb_sessions_last_id;
 	session->page->session = session->id;
@@ -301,6 +304,8 @@ void sb_session_close(struct sb_session *session)
 	sb_sessions_count--;
 	mutex_unlock(&sb_sessions_lock);
 	sb_spaces_unfollow(session->spaces);
+	if (!session->restricted)
+		sb_module_symbols_unfollow();
 
 	mutex_lock(&session->lock);
 	WRITE_ONCE(session->closed, true);

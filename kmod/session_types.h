@@ -10,7 +10,8 @@
  *				also taken under the reader's mmap_lock
  * A tick takes none of them: the fields that it reads are marked below.
  *
- * sb_spaces_lock (space.c) is a leaf; none of these locks is held around it.
+ * sb_spaces_lock (space.c) and sb_module_symbols_lock are leaves; none of these locks is held around
+ * them.
  *
  * The holder of one of these locks waits for no grace period, no work item, no CPU hotplug and no
  * thread of another CPU. So a session starts, changes, stops and closes even while real-time tasks

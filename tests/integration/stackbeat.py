@@ -87,6 +87,9 @@ FILE_VDSO = 2**64 - 1
 IOC_UNWIND_TABLE = 0x40180000 | S.IOC_MAGIC << 8 | 3
 # _IOW(STACKBEAT_IOC_MAGIC, 4, struct stackbeat_moved_text)
 IOC_MOVED_TEXT = 0x40280000 | S.IOC_MAGIC << 8 | 4
+# _IOWR(STACKBEAT_IOC_MAGIC, 5, struct stackbeat_module_symbols)
+IOC_MODULE_SYMBOLS = 0xc0900000 | S.IOC_MAGIC << 8 | 5
+ModulePart = namedtuple("ModulePart", "serial came gone start end init symbols changes dropped module")
 PENDING_OFFSET = 28
 
 
@@ -643,6 +646,31 @@ class Session:
     @property
     def pending(self):
         return struct.unpack("=I", ctypes.string_at(self.page + PENDING_OFFSET, 4))[0]
+
+    def module_symbols(self, serial=0, buffer=0, size=0):
+        """STACKBEAT_IOC_MODULE_SYMBOLS: (error number or 0, ModulePart with the number of bytes as `symbols`)."""
+        argument = bytearray(struct.pack("=10Q64s", serial, 0, 0, 0, 0, 0, buffer, size, 0, 0, b""))
+        error = 0
+        try:
+            fcntl.ioctl(self.fd, IOC_MODULE_SYMBOLS, argument)
+        except OSError as failure:
+            error = failure.errno
+        *numbers, module = struct.unpack("=10Q64s", argument)
+        return error, ModulePart(*numbers[:6], *numbers[7:], _text(module))
+
+    def module_parts(self):
+        """All parts of modules that have symbols, as ModulePart."""
+        parts, serial = [], 0
+        while True:
+            error, part = self.module_symbols(serial)
+            if error == errno.ENOENT:
+                return parts
+            text = ctypes.create_string_buffer(part.symbols + 1)
+            error, part = self.module_symbols(part.serial, ctypes.addressof(text), part.symbols)
+            if error:
+                raise OSError(error, "STACKBEAT_IOC_MODULE_SYMBOLS")
+            parts.append(part._replace(symbols=text.raw[:part.symbols].decode()))
+            serial = part.serial + 1
 
     def open_file(self, file_id):
         """Opens a mapped file and returns the file descriptor."""

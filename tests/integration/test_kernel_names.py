@@ -2,16 +2,21 @@
 """Kernel functions have the same names and shares as with perf, for the same workload, and the code that runs."""
 
 import contextlib
+import ctypes
+import errno
+import fcntl
 import math
 import os
 import re
 import shutil
 import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 
-from harness import (check, check_equal, defer, finish, is_kernel, long_test, Recording, run, samples_of,
+from harness import (check, check_equal, defer, fails_with, finish, is_kernel, load, long_test, Recording, run, samples_of,
                      Skip, SLOWDOWN, start, temporary_directory, test, workload)
+from stackbeat import IOC_MODULE_SYMBOLS, Session
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
@@ -163,3 +168,95 @@ def code_of_the_kernel_is_what_runs():
     text, _ = run("objdump", "-D", "-w", f"--start-address=0x{ours[0][0]}", f"--stop-address={end:#x}", "/proc/kcore")
     theirs = re.findall(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", text, re.M)
     check_equal(ours, theirs, f"instructions of {name}")
+
+
+LOADED = ("xor", "raid6_pq")
+
+
+def need_modules():
+    for module in LOADED:
+        if subprocess.run(["modprobe", "-n", module], check=False).returncode:
+            raise Skip(f"no module {module}")
+    defer(unload_modules)
+    unload_modules()
+
+
+def unload_modules():
+    for module in reversed(LOADED):
+        subprocess.run(["rmmod", module], check=False, stderr=subprocess.DEVNULL)
+
+
+def part_lines(part):
+    """The symbols of a part: {name: (address, type)}."""
+    lines = {}
+    for line in part.symbols.splitlines():
+        symbol, module = line.split("\t")
+        check_equal(module, f"[{part.module}]", "module of a symbol")
+        address, kind, name = symbol.split(" ")
+        lines[name] = int(address, 16), kind
+    return lines
+
+
+@test
+def symbols_of_modules_are_kept_while_a_session_is_open():
+    need_modules()
+    run("modprobe", "xor")
+    kept = {line.split()[2]: int(line.split()[0], 16) for line in Path("/proc/kallsyms").read_text().splitlines()
+            if line.endswith("\t[xor]") and line.split()[1] in "tT"}
+    with Session() as session:
+        check_equal(session.module_parts(), [], "parts of modules at first")
+        run("rmmod", "xor")
+        run("modprobe", "xor")
+        old, init, new = session.module_parts()
+        check_equal([(part.module, part.init, part.came > 0, part.gone > 0) for part in (old, init, new)],
+                    [("xor", 0, False, True), ("xor", 1, True, True), ("xor", 0, True, False)], "parts")
+        check(old.gone < init.came == new.came < init.gone, f"times of parts: {old.gone}, {init.came}, {init.gone}")
+        lines = part_lines(old)
+        # The kernel also lists an init function, which is gone.
+        check_equal({name: address for name, (address, kind) in lines.items() if kind in "tT"},
+                    {name: address for name, address in kept.items() if old.start <= address < old.end}, "functions of xor")
+        check("xor_blocks" in lines, f"functions of xor: {list(lines)}")
+        check("init_module" in part_lines(init), f"init functions: {init.symbols}")
+        for part in (old, init, new):
+            addresses = [address for address, _ in part_lines(part).values()]
+            check_equal((min(addresses), max(addresses)), (part.start, part.end), "range of a part")
+            check_equal(part.symbols.splitlines()[-1].split()[1:3], ["A", "_end"], "last line")
+        run("rmmod", "xor")
+        new = session.module_parts()[-1]
+        check(new.gone > init.gone, f"times of parts: {init.gone}, {new.gone}")
+    with Session() as session:
+        check_equal(session.module_parts(), [], "parts of modules after the last session")
+
+
+@test
+def wrong_arguments_for_symbols_of_modules_are_refused():
+    need_modules()
+    load()
+    with Session() as session:
+        error, part = session.module_symbols()
+        check_equal((error, part.serial), (errno.ENOENT, 0), "answer without modules")
+        run("modprobe", "xor")
+        run("rmmod", "xor")
+        first, *_, last = session.module_parts()
+        size = len(first.symbols)
+        room = ctypes.create_string_buffer(b"x" * size)
+        address = ctypes.addressof(room)
+        for given in (0, 1, size - 1):
+            error, part = session.module_symbols(0, address, given)
+            check_equal((error, part.serial, part.symbols), (errno.ENOSPC, first.serial, size), f"answer with {given} bytes")
+        check_equal(room.raw[:size], b"x" * size, "the buffer that was too small")
+        for bad in (0, 1, 2**47, 2**63, 2**64 - 1):
+            for given in (size, 2**64 - 1):
+                check_equal(session.module_symbols(0, bad, given)[0], errno.EFAULT, f"answer at {bad:#x} with {given} bytes")
+        error, part = session.module_symbols(first.serial, address, 2**64 - 1)
+        check_equal((error, part.symbols), (0, size), "answer with a huge size")
+        check_equal(room.raw[:size].decode(), first.symbols, "symbols")
+        for serial in (last.serial + 1, 2**63, 2**64 - 1):
+            error, part = session.module_symbols(serial, address, size)
+            check_equal((error, part.serial, part.changes), (errno.ENOENT, serial, last.changes), f"answer for {serial}")
+        with fails_with(errno.EFAULT, "no argument"):
+            fcntl.ioctl(session.fd, IOC_MODULE_SYMBOLS, 0)
+        before = last.changes
+        run("modprobe", "xor")
+        run("rmmod", "xor")
+        check(session.module_symbols()[1].changes > before, "no change was counted")

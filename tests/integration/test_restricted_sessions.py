@@ -412,3 +412,15 @@ def nsfs_ioctl_numbers_are_refused():
                 fcntl.ioctl(session.fd, 0x4008b700 | number, struct.pack("=Q", 1))
             with fails_with(errno.ENOENT, "an unknown file id"):
                 fcntl.ioctl(session.fd, 0x40080000 | S.IOC_MAGIC << 8 | number, struct.pack("=Q", 1))
+
+
+def read_module_symbols():
+    with Session() as session:
+        return session.module_symbols()[0]
+
+
+@test
+def symbols_of_modules_are_for_privileged_sessions():
+    reload_module()
+    check_equal(as_user(ALICE, read_module_symbols), errno.EPERM, "answer to a restricted session")
+    check_equal(as_user(ALICE, read_module_symbols, capabilities=[CAP_PERFMON]), errno.ENOENT, "answer to a session with CAP_PERFMON")

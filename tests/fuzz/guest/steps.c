@@ -613,6 +613,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		STACKBEAT_IOC_FILE_RELEASE,
 		STACKBEAT_IOC_UNWIND_TABLE,
 		STACKBEAT_IOC_MOVED_TEXT,
+		STACKBEAT_IOC_MODULE_SYMBOLS,
 		_IOR(STACKBEAT_IOC_MAGIC, 1, __u64),
 		_IOW(STACKBEAT_IOC_MAGIC, 0, __u64),
 		_IOW(0xb7, 3, __u64),
@@ -622,8 +623,10 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		FIOASYNC,
 	};
 	unsigned long command = draw(random, 2) + STACKBEAT_IOC_FILE_OPEN;
-	uint64_t file_id = draw_file_id(random);
-	void *argument = &file_id;
+	/* As large as the largest argument that the kernel writes. */
+	uint64_t words[sizeof(struct stackbeat_module_symbols) / sizeof(uint64_t)] = {
+		draw_file_id(random)};
+	void *argument = words;
 	int fd;
 
 	if (draw_once_in(random, 6))
@@ -728,6 +731,26 @@ static void step_moved_text(unsigned int slot, struct random *random)
 	if (draw_once_in(random, 8))
 		moved.reserved = (uint32_t)draw_word(random);
 	ioctl(file_at(slot)->fd, STACKBEAT_IOC_MOVED_TEXT, &moved);
+}
+
+/* Of this module there are none: other processes of the guest load some at most. */
+static void step_module_symbols(unsigned int slot, struct random *random)
+{
+	char buffer[256];
+	struct stackbeat_module_symbols symbols = {
+		.serial = draw(random, 16),
+		.buffer = (uintptr_t)buffer,
+		.size = draw(random, sizeof(buffer) + 1),
+	};
+
+	if (draw_once_in(random, 8))
+		symbols.serial = draw_word(random);
+	if (draw_once_in(random, 4))
+		symbols.buffer = draw_once_in(random, 2) ? (uint64_t)mapping_at(slot)
+							 : draw_word(random) | UINT64_C(1) << 63;
+	if (draw_once_in(random, 8) && symbols.buffer != (uintptr_t)buffer)
+		symbols.size = draw_word(random);
+	ioctl(file_at(slot)->fd, STACKBEAT_IOC_MODULE_SYMBOLS, &symbols);
 }
 
 static void step_message(unsigned int slot, struct random *random)
@@ -1088,13 +1111,13 @@ static const struct {
 	void (*run)(unsigned int slot, struct random *random);
 	unsigned int weight;
 } kinds[] = {
-	{step_open, 10},      {step_close, 4},   {step_duplicate, 3}, {step_map, 20},
-	{step_unmap, 5},      {step_protect, 5}, {step_remap, 5},     {step_advise, 4},
-	{step_read_write, 4}, {step_poll, 4},    {step_ioctl, 8},     {step_message, 24},
-	{step_start, 8},      {step_events, 2},  {step_scribble, 4},  {step_tail, 5},
-	{step_touch, 4},      {step_misuse, 5},  {step_code, 5},      {step_work, 10},
-	{step_identity, 2},   {step_fork, 2},    {step_pass, 3},      {step_table, 8},
-	{step_moved_text, 4},
+	{step_open, 10},      {step_close, 4},          {step_duplicate, 3}, {step_map, 20},
+	{step_unmap, 5},      {step_protect, 5},        {step_remap, 5},     {step_advise, 4},
+	{step_read_write, 4}, {step_poll, 4},           {step_ioctl, 8},     {step_message, 24},
+	{step_start, 8},      {step_events, 2},         {step_scribble, 4},  {step_tail, 5},
+	{step_touch, 4},      {step_misuse, 5},         {step_code, 5},      {step_work, 10},
+	{step_identity, 2},   {step_fork, 2},           {step_pass, 3},      {step_table, 8},
+	{step_moved_text, 4}, {step_module_symbols, 4},
 };
 
 unsigned int step_kinds(void)
