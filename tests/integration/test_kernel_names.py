@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel functions have the same names and shares as with perf, for the same workload, and the code that runs."""
+"""Kernel functions have the same names and shares as with perf, for the same workload; of modules that are gone, the names that
+they had. The code of a function is the code that runs."""
 
 import contextlib
 import ctypes
@@ -14,8 +15,9 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from harness import (check, check_equal, defer, fails_with, finish, is_kernel, load, long_test, Recording, run, samples_of,
+from harness import (check, check_equal, defer, fails_with, finish, is_kernel, load, long_test, record, Recording, run, samples_of,
                      Skip, SLOWDOWN, start, temporary_directory, test, workload)
+from pprof import Profile
 from stackbeat import IOC_MODULE_SYMBOLS, Session
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
@@ -170,7 +172,9 @@ def code_of_the_kernel_is_what_runs():
     check_equal(ours, theirs, f"instructions of {name}")
 
 
+# Their benchmarks run when they are initialized, for a number of ticks of the clock.
 LOADED = ("xor", "raid6_pq")
+LOADS = "for round in 1 2; do modprobe xor; modprobe raid6_pq; sleep 1; rmmod raid6_pq xor; done; sleep 1"
 
 
 def need_modules():
@@ -184,6 +188,45 @@ def need_modules():
 def unload_modules():
     for module in reversed(LOADED):
         subprocess.run(["rmmod", module], check=False, stderr=subprocess.DEVNULL)
+
+
+def check_init_functions(*profiles):
+    """Of LOADED, which the recorded command has loaded by LOADS."""
+    total, named, nameless, wrong = 0, 0, 0, Counter()
+    for sample in (sample for profile in profiles for sample in samples_of(profile, "modprobe")):
+        names = [frame.function for frame in sample.frames]
+        callees = sample.frames[:names.index("do_one_initcall")] if "do_one_initcall" in names else ()
+        if not callees:
+            continue
+        count = sample.values["samples"]
+        total += count
+        nameless += count * any(not frame.function for frame in callees)
+        modules = {frame.file for frame in callees if frame.function and frame.file.strip("[]") in LOADED}
+        named += count if modules else 0
+        wrong.update(frame.function for frame in callees if "raid6" in frame.function and frame.file != "[raid6_pq]")
+    print(f"{total} samples of init functions, {named} named by their module, {nameless} with a frame without name")
+    check(total >= 20, f"only {total} samples of init functions")
+    check(named >= 0.95 * total, f"{named} of {total} samples have a function of the module")
+    check(nameless < 0.02 * total, f"{nameless} of {total} samples have a frame without a name")
+    check_equal(wrong, Counter(), "functions in the mapping of another module")
+
+
+@test
+def functions_of_modules_that_are_gone_have_names():
+    """Of modules that were loaded and unloaded twice, also of their init sections: these are gone within 0.1 s, and in general
+    the next one has the same addresses."""
+    need_modules()
+    profile, _, _ = record("--budget", 50, "-a", "-F", 499, command=("sh", "-c", LOADS))
+    check_init_functions(profile)
+
+
+@test
+def windows_have_names_of_modules_that_go_before_these_are_read():
+    need_modules()
+    directory = temporary_directory()
+    run("stackbeat", "record", "--budget", 50, "-a", "-F", 499, "--rotate", 1, "-o", directory / "profile.pb.gz",
+        "--", "sh", "-c", LOADS)
+    check_init_functions(*map(Profile, directory.iterdir()))
 
 
 def part_lines(part):

@@ -202,6 +202,13 @@ int device_move_text(const struct device *device, const struct stackbeat_moved_t
 	return 0;
 }
 
+int device_module_symbols(const struct device *device, struct stackbeat_module_symbols *symbols)
+{
+	(void)device;
+	(void)symbols;
+	return -ENOENT;
+}
+
 int device_fd(const struct device *device)
 {
 	return device->event;

@@ -77,6 +77,7 @@ int collector_init(struct collector *collector, const struct labels *labels,
 		return -ENOMEM;
 	collector->stacks =
 		stack_table_new(collector->spaces, labels->chosen, collector_fold_stack, collector);
+	collector->names_kernel = !no_symbolize;
 	if (collector->stacks)
 		collector->queue = sample_queue_new(collector->spaces, collector->stacks);
 	return collector->queue ? 0 : error_errno(error, ENOMEM, "can't record");
@@ -92,6 +93,7 @@ void collector_clear(struct collector *collector)
 	stack_table_free(collector->stacks);
 	address_spaces_free(collector->spaces);
 	mapped_files_free(collector->files);
+	gone_parts_clear(&collector->gone);
 }
 
 static int move_text(const struct stackbeat_moved_text *moved, void *arg)
@@ -104,6 +106,8 @@ void collector_start(struct collector *collector, const struct device *device, b
 	collector->device = device;
 	address_spaces_same_pid_ns(collector->spaces, same_pid_ns);
 	address_spaces_on_moved_text(collector->spaces, move_text, collector);
+	stack_table_use_parts(collector->stacks, &collector->gone);
+	collector->gone_since = kernel_now_ns(CLOCK_MONOTONIC);
 }
 
 /* Unwind tables */
@@ -225,6 +229,14 @@ static int drain_metadata(struct collector *collector, struct device *device, st
 	int err = device_drain_metadata(device, &handler, error);
 
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the mappings") : err;
+}
+
+/* After a snapshot of the heads: the parts of all samples below are known then. */
+static void update_gone_parts(struct collector *collector)
+{
+	if (collector->names_kernel && gone_parts_refresh(&collector->gone, collector->device,
+							  (uint64_t)collector->gone_since))
+		stack_table_parts_changed(collector->stacks);
 }
 
 /*
@@ -419,7 +431,8 @@ static int collector_watch(struct collector *collector, int64_t now)
 		mapped_files_watch(collector->files);
 		collector->other_bytes = address_spaces_bytes(collector->spaces) +
 					 sample_queue_bytes(collector->queue) +
-					 mapped_files_bytes(collector->files);
+					 mapped_files_bytes(collector->files) +
+					 gone_parts_bytes(&collector->gone);
 		if (collector->tables)
 			collector->other_bytes += unwind_tables_list_bytes(collector->tables);
 		if (collector->copies)
@@ -439,6 +452,7 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 	bool settled;
 
 	device_snapshot_heads(device);
+	update_gone_parts(collector);
 	err = drain_snapshot_metadata(collector, device, &settled, error);
 	if (!err)
 		err = drain_samples(collector, device, settled, seen, &store_err, error);
@@ -487,6 +501,7 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 
 	*warning->text = '\0';
 	device_snapshot_heads(device);
+	update_gone_parts(collector);
 	err = drain_last_metadata(collector, device, warning, error);
 	later_err = drain_last_samples(collector, device, &later);
 	error_keep_first(&err, error, later_err, &later);
@@ -526,9 +541,12 @@ int collector_take(struct collector *collector, struct window *taken, struct err
 	collector->bound_at = 0;
 	if (!err && window_take(&collector->window, taken))
 		err = error_errno(error, ENOMEM, "can't take the samples");
-	if (!err)
-		keep_moments_again(collector);
-	return err;
+	if (err)
+		return err;
+	keep_moments_again(collector);
+	collector->gone_since = MAX(collector->gone_since,
+				    kernel_now_ns(CLOCK_MONOTONIC) - GONE_PARTS_SAMPLE_AGE_NS);
+	return 0;
 }
 
 int collector_take_last(struct collector *collector, struct window *taken, struct error *error)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/gone_parts.h"
 #include "record/table_jobs.h"
 #include "record/window.h"
 
@@ -37,6 +38,9 @@ struct collector {
 	struct stack_copies *copies; /* NULL: none are used */
 	struct verification *verification; /* NULL: none */
 	const struct device *device; /* opens mapped files, gets unwind tables */
+	bool names_kernel; /* functions of the kernel get names */
+	struct gone_parts gone; /* of kernel modules, for the samples of this window */
+	int64_t gone_since; /* ns; parts that went before are left out */
 	void (*message)(const char *text, void *arg); /* see struct collector_unwinding */
 	void *message_arg;
 	int64_t next_check; /* ns: when to check for processes that have ended */

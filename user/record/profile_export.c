@@ -7,17 +7,20 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
+#include "debuginfo/gone_modules.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
 #include "lib/invariant.h"
+#include "mappings/address_space.h"
 #include "pprof/blocks.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "record/counters.h"
+#include "record/gone_parts.h"
 #include "record/window.h"
 #include "runtime/go_layout.h"
 #include "symbolize/go_runtime.h"
@@ -175,7 +178,8 @@ static bool is_missing(const struct profile *profile, const struct kallsyms *kal
 	const struct profile_location *location = &profile->locations.items[index];
 	const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
 
-	return is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
+	return mapping->place.segment != SEGMENT_KERNEL && !mapping->place.perf_map &&
+	       is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
 	       !kernel_symbols_have(kallsyms, location->address);
 }
 
@@ -259,15 +263,17 @@ int export_profile(struct window *window, struct mapped_files *files,
 		   const struct recording *recording, struct truncation_counts *counts,
 		   struct error *warning, struct error *error)
 {
-	const struct live_source live = {
+	struct live_source live = {
 		.sandbox = recording->sandbox,
 		.files = files,
 		.perf_maps = window->perf_maps,
 		.perf_map_count = window->perf_map_count,
 		.kernel = kernel_new(""),
+		.names_gone = recording->symbolize,
 		.cache = recording->cache,
 		.stop = recording->symbolize ? recording->symbolize->stop : 0,
 	};
+	struct gone_modules *gone = NULL;
 	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));
 	struct profile *profile = window->profile;
 	const char *missing = NULL;
@@ -275,9 +281,13 @@ int export_profile(struct window *window, struct mapped_files *files,
 
 	*warning->text = '\0';
 	profile->main_file = profile_string(profile, recording->main_path);
+	/* Without memory for it, functions of these modules have no names. */
+	if (recording->gone && recording->gone->count)
+		live.gone = gone = gone_modules_new(recording->gone->items, recording->gone->count);
 	if (live.kernel)
 		err = end_step(profile,
 			       profile_export_symbolize(profile, &live, recording, warning));
+	gone_modules_free(gone);
 	kernel_free(live.kernel);
 	blocks_join(profile);
 	if (err)

@@ -10,6 +10,7 @@
 
 struct truncation_counts;
 struct error;
+struct gone_parts;
 struct kallsyms;
 struct labels;
 struct sandbox_server;
@@ -29,6 +30,7 @@ struct recording {
 	const struct symbolize_options *symbolize;
 	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
 	const struct kallsyms *kallsyms;
+	const struct gone_parts *gone; /* of kernel modules, in the window; NULL: none */
 	/*
 	 * Percentage of the samples of a profile that may have functions of the kernel without kept
 	 * symbols; for more, the symbols are read again.

@@ -354,6 +354,7 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 	if (err)
 		return err;
 	counters_subtract(recording->counts, recorder->taken.counts);
+	recording->gone = &recorder->collector.gone;
 	recording->main_path = address_spaces_main_path(recorder->collector.spaces);
 	recording->start_ns =
 		wall_clock_ns(&recorder->clock, recorder->start + recorder->taken.duration_ns,

@@ -13,6 +13,7 @@
 #include "mappings/address_space.h"
 #include "mappings/mapped_files.h"
 #include "pprof/truncation.h"
+#include "record/gone_parts.h"
 #include "record/sample_cache.h"
 #include "source/go_labels.h"
 
@@ -49,6 +50,7 @@ struct resolved_sample {
 };
 
 struct stack_table {
+	const struct gone_parts *parts; /* NULL: none */
 	struct address_spaces *spaces;
 	uint32_t labels; /* LABEL_SET()s */
 	struct sample_totals totals;
@@ -174,6 +176,15 @@ static void set_frames(struct resolved_sample *resolved, const struct copied_fra
 	set_call_addresses(resolved->frames, sample->frames, sample->kernel_frames);
 	set_call_addresses(resolved->frames + sample->kernel_frames, addresses,
 			   resolved->user_frames);
+}
+
+/* Returns whether an equal sample at another time has the same stack. */
+static bool set_aliases(const struct stack_table *table, struct resolved_sample *resolved)
+{
+	const struct stackbeat_sample *sample = resolved->sample;
+
+	return !table->parts || gone_parts_set_aliases(table->parts, sample->time, resolved->frames,
+						       sample->kernel_frames);
 }
 
 /* `view`: see stack_table_add_copied(). */
@@ -437,6 +448,16 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	return stack;
 }
 
+void stack_table_use_parts(struct stack_table *table, const struct gone_parts *parts)
+{
+	table->parts = parts;
+}
+
+void stack_table_parts_changed(struct stack_table *table)
+{
+	sample_cache_clear(table->cache);
+}
+
 uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_t available)
 {
 	return sample_cache_match(table->cache, data, available, &table->totals);
@@ -447,12 +468,14 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 {
 	struct resolved_sample *resolved = &table->resolved;
 	struct stack *stack;
+	bool lasts;
 
 	resolved->sample = sample;
 	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
 	if (!resolved->space)
 		return -ENOMEM;
 	set_frames(resolved, frames);
+	lasts = set_aliases(table, resolved);
 	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
 	resolve_go_creator(resolved, view);
@@ -464,7 +487,8 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 		if (!stack)
 			return -ENOMEM;
 	}
-	sample_cache_insert(table->cache, sample, stack);
+	if (lasts)
+		sample_cache_insert(table->cache, sample, stack);
 	return stack_count(stack, sample, &table->totals);
 }
 

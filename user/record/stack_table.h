@@ -17,6 +17,7 @@
 #include "record/stack.h"
 
 struct error;
+struct gone_parts;
 struct mapping_view;
 struct stack_table;
 struct address_spaces;
@@ -37,6 +38,13 @@ typedef int fold_stack_fn(const struct stack *stack, void *arg);
 struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels,
 				    fold_stack_fn *fold, void *fold_arg);
 void stack_table_free(struct stack_table *table);
+
+/*
+ * From now on, addresses in these parts of kernel modules are replaced by aliases.
+ * stack_table_parts_changed() is to be called when gone_parts_refresh() has returned true.
+ */
+void stack_table_use_parts(struct stack_table *table, const struct gone_parts *parts);
+void stack_table_parts_changed(struct stack_table *table);
 
 /*
  * Counts the samples at the beginning of `data` that repeat recently added ones: their stacks are

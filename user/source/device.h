@@ -76,4 +76,10 @@ int device_push_unwind_table(const struct device *device, uint64_t file,
  */
 int device_move_text(const struct device *device, const struct stackbeat_moved_text *moved);
 
+/*
+ * Reads the functions of a part of a kernel module that may be gone. Returns 0 or the negative
+ * errno value of STACKBEAT_IOC_MODULE_SYMBOLS: -ENOENT if there is no such part, or no such source.
+ */
+int device_module_symbols(const struct device *device, struct stackbeat_module_symbols *symbols);
+
 #endif

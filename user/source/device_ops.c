@@ -66,3 +66,8 @@ int device_move_text(const struct device *device, const struct stackbeat_moved_t
 {
 	return device->ops->move_text(device, moved);
 }
+
+int device_module_symbols(const struct device *device, struct stackbeat_module_symbols *symbols)
+{
+	return device->ops->module_symbols(device, symbols);
+}

@@ -22,6 +22,8 @@ struct device_ops {
 	int (*push_unwind_table)(const struct device *device, uint64_t file,
 				 const struct stackbeat_unwind_table *table);
 	int (*move_text)(const struct device *device, const struct stackbeat_moved_text *moved);
+	int (*module_symbols)(const struct device *device,
+			      struct stackbeat_module_symbols *symbols);
 };
 
 /* The first member of each implementation. */

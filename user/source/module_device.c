@@ -287,6 +287,14 @@ static int module_move_text(const struct device *base, const struct stackbeat_mo
 	return ioctl(device->fd, STACKBEAT_IOC_MOVED_TEXT, moved) ? -errno : 0;
 }
 
+static int module_module_symbols(const struct device *base,
+				 struct stackbeat_module_symbols *symbols)
+{
+	const struct module_device *device = (const struct module_device *)base;
+
+	return ioctl(device->fd, STACKBEAT_IOC_MODULE_SYMBOLS, symbols) ? -errno : 0;
+}
+
 static const struct device_ops module_ops = {
 	.close = module_close,
 	.fd = module_fd,
@@ -300,6 +308,7 @@ static const struct device_ops module_ops = {
 	.file_release = module_file_release,
 	.push_unwind_table = module_push_unwind_table,
 	.move_text = module_move_text,
+	.module_symbols = module_module_symbols,
 };
 
 int device_open(struct device **opened, struct error *error)

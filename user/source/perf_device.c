@@ -412,6 +412,14 @@ static int perf_move_text(const struct device *base, const struct stackbeat_move
 	return 0;
 }
 
+/* The kernel keeps no symbols of modules that are gone. */
+static int perf_module_symbols(const struct device *base, struct stackbeat_module_symbols *symbols)
+{
+	(void)base;
+	(void)symbols;
+	return -ENOENT;
+}
+
 static const struct device_ops perf_ops = {
 	.close = perf_close,
 	.fd = perf_fd,
@@ -425,6 +433,7 @@ static const struct device_ops perf_ops = {
 	.file_release = perf_file_release,
 	.push_unwind_table = perf_push_unwind_table,
 	.move_text = perf_move_text,
+	.module_symbols = perf_module_symbols,
 };
 
 /* Sessions */

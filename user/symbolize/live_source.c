@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "debuginfo/elf_headers.h"
+#include "debuginfo/gone_modules.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
 #include "lib/build_id.h"
@@ -184,8 +185,9 @@ static int describe_mapping(const struct live_source *live, struct headers_time 
 	return err;
 }
 
+/* `serial`: of the part of a module that has the address; 0: of none that is known. */
 static uint32_t describe_kernel(const struct live_source *live, struct profile *profile,
-				uint64_t address)
+				uint64_t address, uint64_t serial)
 {
 	const struct kernel_mapping *from = kernel_mapping_at(live->kernel, address);
 	const struct profile_mapping mapping = {
@@ -193,9 +195,67 @@ static uint32_t describe_kernel(const struct live_source *live, struct profile *
 		.limit = from->limit,
 		.file = profile_string(profile, from->name),
 		.build_id = profile_string(profile, from->build_id),
+		.place = {.perf_map = (uint32_t)serial},
 	};
 
 	return profile_mapping(profile, &mapping);
+}
+
+/*
+ * Without a name now, an address in a mapping with the name of a module could get a wrong one
+ * later, when the module is loaded elsewhere.
+ */
+static uint32_t describe_gone(const struct live_source *live, struct profile *profile,
+			      enum gone_answer answer, uint64_t serial, uint64_t address)
+{
+	struct profile_mapping mapping = {
+		.limit = UINT64_MAX,
+		.place = {.segment = SEGMENT_KERNEL},
+		.file = profile_string(profile, GONE_MODULES_MAPPING),
+	};
+	char name[KERNEL_MAPPING_NAME_SIZE];
+	const struct gone_part *part;
+	const char *function;
+	uint64_t start;
+
+	if (answer != GONE_UNKNOWN && live->names_gone &&
+	    gone_modules_function(live->gone, serial, address, &function, &start)) {
+		part = gone_modules_part(live->gone, serial);
+		snprintf(name, sizeof(name), "[%s]", part->module);
+		mapping.start = part->start;
+		mapping.limit = part->end;
+		mapping.place.perf_map = (uint32_t)serial;
+		mapping.file = profile_string(profile, name);
+	}
+	return profile_mapping(profile, &mapping);
+}
+
+/*
+ * Whether an address is in the module of the part now. If so, the module has its file and build ID,
+ * as any other. Else it has gone since the parts were read.
+ */
+static bool is_still_loaded(const struct live_source *live, uint64_t serial, uint64_t address)
+{
+	char name[KERNEL_MAPPING_NAME_SIZE];
+
+	snprintf(name, sizeof(name), "[%s]", gone_modules_part(live->gone, serial)->module);
+	return !strcmp(kernel_mapping_at(live->kernel, address)->name, name);
+}
+
+static void describe_kernel_location(const struct live_source *live, struct profile *profile,
+				     uint32_t number)
+{
+	uint64_t address = profile->locations.items[number].address, serial = 0;
+	enum gone_answer answer = gone_modules_find(live->gone, &address, &serial);
+	uint32_t mapping;
+
+	if (answer == GONE_NONE)
+		mapping = describe_kernel(live, profile, address, 0);
+	else if (answer == GONE_LOADED && is_still_loaded(live, serial, address))
+		mapping = describe_kernel(live, profile, address, serial);
+	else
+		mapping = describe_gone(live, profile, answer, serial, address);
+	profile_move_location(profile, number, mapping, address);
 }
 
 /* Moves a location from an offset to the ELF virtual address if the headers of the file have it. */
@@ -228,9 +288,7 @@ static void live_describe_locations(const struct live_source *live, struct profi
 		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
 
 		if (mapping->place.segment == SEGMENT_KERNEL)
-			profile_move_location(profile, (uint32_t)i,
-					      describe_kernel(live, profile, location->address),
-					      location->address);
+			describe_kernel_location(live, profile, (uint32_t)i);
 		else if (mapping->start && location->mapping < count)
 			describe_offset(profile, (uint32_t)i, segments);
 	}
@@ -368,6 +426,7 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 	*source = (struct symbol_source){
 		.kallsyms = kallsyms,
 		.kernel = live->kernel,
+		.gone = live->gone,
 		.root = root,
 		.kind = live_mapping_kind,
 		.open = live_open_mapping,

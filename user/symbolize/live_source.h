@@ -4,15 +4,17 @@
  * sampled processes, and the running kernel.
  *
  * The recorder makes raw profiles: their mappings have nothing but a `place`, and addresses are
- * offsets in the segment, or kernel addresses.
+ * offsets in the segment, or kernel addresses, or aliases of these (debuginfo/gone_modules.h).
  */
 #ifndef STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H
 #define STACKBEAT_SYMBOLIZE_LIVE_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "symbolize/symbol_source.h"
 
+struct gone_modules;
 struct mapped_files;
 struct perf_map_fd;
 struct profile;
@@ -25,6 +27,8 @@ struct live_source {
 	const struct perf_map_fd *perf_maps;
 	size_t perf_map_count;
 	struct kernel *kernel; /* the running kernel */
+	struct gone_modules *gone; /* NULL: none */
+	bool names_gone; /* the profile gets the names of their functions */
 	struct symbol_cache *cache; /* NULL: none */
 	/* An fd: once it is readable, no more headers are read. 0: none. */
 	int stop;

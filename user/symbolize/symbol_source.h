@@ -14,6 +14,7 @@
 
 struct error;
 struct file_key;
+struct gone_modules;
 struct kallsyms;
 struct kernel;
 struct symbol_cache;
@@ -41,6 +42,12 @@ struct symbol_source {
 	const struct kallsyms *kallsyms;
 	/* The kernel that kallsyms belongs to; may be NULL without it. */
 	struct kernel *kernel;
+	/*
+	 * Modules that may be gone; NULL: none. Their mappings have the serial of the part, or 0,
+	 * as the perf map, and, unless the module was loaded when they were described, the segment
+	 * SEGMENT_KERNEL.
+	 */
+	struct gone_modules *gone;
 	/* Of the kernel in the profile, whose files are opened below `root`; "": unknown. */
 	char release[ORIGIN_RELEASE_SIZE];
 	const char *root;

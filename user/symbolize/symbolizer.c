@@ -8,6 +8,7 @@
 #include <sys/param.h>
 
 #include "debuginfo/dwarf_lookup.h"
+#include "debuginfo/gone_modules.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
@@ -15,6 +16,7 @@
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/string_table.h"
+#include "mappings/address_space.h"
 #include "pprof/profile.h"
 #include "symbolize/demangle_names.h"
 #include "symbolize/symbol_cache.h"
@@ -382,23 +384,28 @@ static int add_mangled(struct symbolizer_run *run, uint32_t location,
 	return 0;
 }
 
+static int set_kernel_function(struct symbolizer_run *run, uint32_t location, const char *name,
+			       uint64_t start)
+{
+	const struct source_line line = {.function = name, .system_name = name, .start = start};
+
+	return is_mangled(name) ? add_mangled(run, location, &line)
+				: set_lines(run->profile, location, &line, 1);
+}
+
 static int symbolize_by_kallsyms(struct symbolizer_run *run, const struct mapping_job *mapping_job,
 				 uint64_t bias)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < mapping_job->count && !err; i++) {
-		const uint32_t location = mapping_job->locations[i];
-		struct source_line line = {0};
-		const char *module;
+		const char *name, *module;
+		uint64_t start;
 
-		if (!kallsyms_lookup(run->source->kallsyms, address_at(mapping_job, i) + bias,
-				     &line.system_name, &line.start, &module) ||
-		    !symbol_matches(mapping_job, module))
-			continue;
-		line.function = line.system_name;
-		err = is_mangled(line.system_name) ? add_mangled(run, location, &line)
-						   : set_lines(run->profile, location, &line, 1);
+		if (kallsyms_lookup(run->source->kallsyms, address_at(mapping_job, i) + bias, &name,
+				    &start, &module) &&
+		    symbol_matches(mapping_job, module))
+			err = set_kernel_function(run, mapping_job->locations[i], name, start);
 	}
 	return err;
 }
@@ -419,6 +426,22 @@ static int set_demangled(struct symbolizer_run *run)
 	return err;
 }
 
+/* A mapping of a part of a module; without a serial, of several. */
+static int symbolize_gone_mapping(struct symbolizer_run *run, const struct mapping_job *mapping_job)
+{
+	const uint64_t serial = mapping_job->mapping.place.perf_map;
+	const char *name;
+	uint64_t start;
+	int err = 0;
+
+	for (size_t i = 0; serial && i < mapping_job->count && !err; i++) {
+		if (gone_modules_function(run->source->gone, serial, address_at(mapping_job, i),
+					  &name, &start))
+			err = set_kernel_function(run, mapping_job->locations[i], name, start);
+	}
+	return err;
+}
+
 static int symbolize_kernel_mapping(struct symbolizer_run *run, struct mapping_job *mapping_job)
 {
 	struct worker_job job = {
@@ -429,7 +452,12 @@ static int symbolize_kernel_mapping(struct symbolizer_run *run, struct mapping_j
 	uint64_t bias;
 	int err = 0;
 
-	if (run->source->kallsyms && find_kernel_bias(run, mapping_job, &bias))
+	if (mapping_job->mapping.place.segment == SEGMENT_KERNEL)
+		return symbolize_gone_mapping(run, mapping_job);
+	/* A module that is loaded may have gone before its symbols were read. */
+	if (mapping_job->mapping.place.perf_map)
+		err = symbolize_gone_mapping(run, mapping_job);
+	else if (run->source->kallsyms && find_kernel_bias(run, mapping_job, &bias))
 		err = symbolize_by_kallsyms(run, mapping_job, bias);
 	if (err || !*mapping_job->mapping.build_id || !mapping_job->start)
 		return err;

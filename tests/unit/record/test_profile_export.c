@@ -14,6 +14,7 @@
 
 #include "record/profile_export.h"
 
+#include "debuginfo/gone_modules.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "failing_malloc.h"
@@ -26,6 +27,7 @@
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "profile_file.h"
+#include "record/gone_parts.h"
 #include "record/stack_table.h"
 #include "record/window.h"
 #include "runtime/perf_map_watcher.h"
@@ -530,6 +532,50 @@ static void missing_symbols_of_the_kernel_are_read(void **state)
 	assert_string_equal(name, wanted);
 	free(name);
 	kallsyms_free(real);
+	kallsyms_free(kallsyms);
+}
+
+static void modules_that_are_gone_have_names(void **state)
+{
+	static char old_text[] = "ffffffffc0000000 t old_init\t[old]\n",
+		    new_text[] = "ffffffffc0000000 t new_init\t[new]\n";
+	const uint64_t code = UINT64_C(0xffffffffc0000000);
+	struct gone_part items[] = {
+		{.serial = 1, .came = 10, .gone = 20, .module = "old", .text = old_text},
+		/* It was there when the parts were read. */
+		{.serial = 2, .came = 30, .module = "new", .text = new_text},
+	};
+	const struct gone_parts parts = {
+		.items = items, .count = 2, .start = code, .end = code + 0x100};
+	/* A third module, which has the address at the end, and kept symbols. */
+	struct kallsyms *kallsyms = make_kallsyms(code, "later");
+	struct fixture *fixture = *state;
+	static const char *const names[] = {"old_init", "new_init"}, *const mappings[] = {"[old]",
+											  "[new]"};
+	struct profile *profile;
+
+	fixture->recording.kallsyms = kallsyms;
+	fixture->recording.gone = &parts;
+	stack_table_use_parts(fixture->stacks, &parts);
+	for (size_t i = 0; i < 2; i++) {
+		struct stackbeat_sample *sample = begin_sample(fixture);
+
+		items[i].start = code;
+		items[i].end = code + 0x100;
+		items[i].size = strlen(items[i].text);
+		sample->time = items[i].came;
+		sample_kernel(sample, code + 0x10);
+		add_sample(fixture);
+	}
+	profile = export_and_read(fixture);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(frame(profile, i, 0)->address, code + 0x10);
+		assert_string_equal(function_name(profile, frame(profile, i, 0)), names[i]);
+		assert_string_equal(
+			profile_text(profile, mapping(profile, frame(profile, i, 0))->file),
+			mappings[i]);
+	}
+	profile_free(profile);
 	kallsyms_free(kallsyms);
 }
 
@@ -1287,6 +1333,7 @@ int main(void)
 		ENCODE_TEST(samples_with_equal_labels_are_aggregated),
 		ENCODE_TEST(kept_symbols_of_the_kernel_are_used),
 		ENCODE_TEST(missing_symbols_of_the_kernel_are_read),
+		ENCODE_TEST(modules_that_are_gone_have_names),
 		ENCODE_TEST(rare_symbols_of_the_kernel_may_be_missing),
 		ENCODE_TEST(all_symbols_of_the_kernel_may_be_missing),
 		ENCODE_TEST(frequent_symbols_of_the_kernel_are_read),

@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "debuginfo/gone_modules.h"
 #include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "pprof/truncation.h"
+#include "record/gone_parts.h"
 #include "record/stack_table.h"
 #include "sample.h"
 
@@ -1064,6 +1066,51 @@ static void samples_are_kept_apart(void **state)
 	assert_int_equal(folded.count, 0);
 }
 
+#define MODULE_CODE UINT64_C(0xffffffffc0000000)
+
+/* Returns the bytes of a sample in a kernel module that the cache has counted. */
+static uint64_t repeat_in_module(struct fixture *fixture, uint64_t time)
+{
+	struct stackbeat_sample *sample = usual_sample(fixture);
+
+	sample->frames[0] = MODULE_CODE;
+	sample->time = time;
+	return stack_table_repeat(fixture->table, sample, sample->record.size);
+}
+
+/* The same address, of two modules. */
+static void modules_distinguish_stacks(void **state)
+{
+	struct fixture *fixture = *state;
+	struct gone_part items[] = {
+		{.serial = 1, .came = 10, .gone = 20, .start = MODULE_CODE, .end = MODULE_CODE + 1},
+		{.serial = 2, .came = 30, .start = MODULE_CODE, .end = MODULE_CODE + 1},
+	};
+	const struct gone_parts parts = {
+		.items = items, .count = 2, .start = MODULE_CODE, .end = MODULE_CODE + 1};
+
+	/* Before the parts are known. */
+	assert_int_equal(repeat_in_module(fixture, 5), 0);
+	add_sample(fixture);
+	assert_true(repeat_in_module(fixture, 5));
+	stack_table_use_parts(fixture->table, &parts);
+	stack_table_parts_changed(fixture->table);
+	for (uint64_t time = 10; time <= 30; time += 20) {
+		assert_int_equal(repeat_in_module(fixture, time), 0);
+		add_sample(fixture);
+		assert_int_equal(repeat_in_module(fixture, time), 0);
+		add_sample(fixture);
+	}
+	assert_int_equal(stack_count_of(fixture), 3);
+	/* Without the first part, the address is of one module. */
+	items[0].start = items[0].end;
+	stack_table_parts_changed(fixture->table);
+	assert_int_equal(repeat_in_module(fixture, 30), 0);
+	add_sample(fixture);
+	assert_true(repeat_in_module(fixture, 31));
+	assert_int_equal(stack_count_of(fixture), 3);
+}
+
 #define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -1099,6 +1146,7 @@ int main(void)
 		TABLE_TEST(stacks_of_ended_processes_are_not_found),
 		TABLE_TEST(samples_are_kept_apart),
 		cmocka_unit_test(files_are_held_with_their_stack),
+		TABLE_TEST(modules_distinguish_stacks),
 	};
 
 	return cmocka_run_group_tests_name("stack_table", tests, NULL, NULL);

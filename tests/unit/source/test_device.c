@@ -463,6 +463,20 @@ static void moved_text_is_passed_on(void **state)
 	close_device();
 }
 
+static void symbols_of_modules_are_read(void **state)
+{
+	struct stackbeat_module_symbols symbols = {.serial = 8};
+
+	(void)state;
+	open_device();
+	assert_int_equal(device_module_symbols(device, &symbols), 0);
+	assert_int_equal(kernel.request, STACKBEAT_IOC_MODULE_SYMBOLS);
+	assert_int_equal(kernel.file, 8);
+	kernel.ioctl_err = ENOSPC;
+	assert_int_equal(device_module_symbols(device, &symbols), -ENOSPC);
+	close_device();
+}
+
 #define DEVICE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -480,6 +494,7 @@ int main(void)
 		DEVICE_TEST(metadata_is_drained_while_it_grows),
 		DEVICE_TEST(files_are_opened_and_released),
 		DEVICE_TEST(moved_text_is_passed_on),
+		DEVICE_TEST(symbols_of_modules_are_read),
 	};
 
 	return cmocka_run_group_tests_name("device", tests, NULL, NULL);

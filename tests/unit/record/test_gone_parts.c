@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "record/gone_parts.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <stackbeat.h>
+
+#include "debuginfo/gone_modules.h"
+#include "source/device_ops.h"
+
+#define CODE UINT64_C(0xffffffffc0230000)
+
+/* What the module has. */
+static struct {
+	struct stackbeat_module_symbols parts[8];
+	size_t count;
+	uint64_t changes;
+	int err; /* of all calls */
+	unsigned int calls, texts;
+	bool grows; /* a part, before its text is read */
+} kernel;
+
+static int fake_module_symbols(const struct device *device,
+			       struct stackbeat_module_symbols *symbols)
+{
+	const struct stackbeat_module_symbols *part = NULL;
+	const uint64_t buffer = symbols->buffer, size = symbols->size;
+
+	(void)device;
+	kernel.calls++;
+	if (kernel.err)
+		return kernel.err;
+	for (size_t i = 0; i < kernel.count && !part; i++) {
+		if (kernel.parts[i].serial >= symbols->serial)
+			part = &kernel.parts[i];
+	}
+	if (!part) {
+		symbols->changes = kernel.changes;
+		return -ENOENT;
+	}
+	*symbols = *part;
+	symbols->buffer = buffer;
+	symbols->changes = kernel.changes;
+	symbols->size += size && kernel.grows;
+	if (size < symbols->size)
+		return -ENOSPC;
+	kernel.texts += size > 0;
+	memset((void *)(uintptr_t)buffer, 'a' + (int)part->serial, symbols->size);
+	return 0;
+}
+
+static const struct device_ops ops = {.module_symbols = fake_module_symbols};
+static const struct device device = {&ops};
+
+static struct stackbeat_module_symbols *add_part(uint64_t came, uint64_t gone, uint64_t start,
+						 uint64_t end)
+{
+	struct stackbeat_module_symbols *part = &kernel.parts[kernel.count++];
+
+	*part = (struct stackbeat_module_symbols){
+		.serial = ++kernel.changes,
+		.came = came,
+		.gone = gone,
+		.start = CODE + start,
+		.end = CODE + end,
+		.size = end > start ? 10 : 0,
+		.module = "a_module",
+	};
+	return part;
+}
+
+static int setup(void **state)
+{
+	static struct gone_parts parts;
+
+	memset(&kernel, 0, sizeof(kernel));
+	memset(&parts, 0, sizeof(parts));
+	*state = &parts;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	gone_parts_clear(*state);
+	return 0;
+}
+
+static void without_changes_one_call_is_made(void **state)
+{
+	assert_false(gone_parts_refresh(*state, &device, 0));
+	assert_int_equal(kernel.calls, 1);
+	add_part(1, 2, 0, 0x100);
+	assert_true(gone_parts_refresh(*state, &device, 0));
+	kernel.calls = 0;
+	assert_false(gone_parts_refresh(*state, &device, 0));
+	assert_int_equal(kernel.calls, 1);
+}
+
+/* As of a session without the kernel part. */
+static void refused_reader_asks_once(void **state)
+{
+	kernel.err = -EPERM;
+	assert_false(gone_parts_refresh(*state, &device, 0));
+	assert_false(gone_parts_refresh(*state, &device, 0));
+	assert_int_equal(kernel.calls, 1);
+}
+
+/* Also without a change of modules. */
+static void parts_are_removed_with_their_samples(void **state)
+{
+	struct gone_parts *parts = *state;
+	size_t bytes;
+
+	add_part(10, 20, 0, 0x100);
+	add_part(10, 0, 0x1000, 0x1100);
+	assert_true(gone_parts_refresh(parts, &device, 20));
+	assert_int_equal(parts->count, 2);
+	bytes = gone_parts_bytes(parts);
+	assert_false(gone_parts_refresh(parts, &device, 20));
+	assert_true(gone_parts_refresh(parts, &device, 21));
+	assert_int_equal(parts->count, 1);
+	assert_int_equal(gone_parts_bytes(parts), bytes - 10);
+	assert_int_equal(parts->items[0].start, CODE + 0x1000);
+	assert_false(gone_parts_refresh(parts, &device, 22));
+}
+
+static void parts_are_read_once(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 0, 0, 0x100)->init = 1;
+	add_part(10, 0, 0x1000, 0x1100);
+	add_part(10, 0, 0, 0); /* no functions */
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 2);
+	assert_int_equal(kernel.texts, 2);
+	assert_true(parts->items[0].is_init);
+	assert_false(parts->items[1].is_init);
+	assert_string_equal(parts->items[1].module, "a_module");
+	assert_memory_equal(parts->items[1].text, "cccccccccc", 10);
+	kernel.parts[0].gone = 20;
+	kernel.changes++;
+	add_part(30, 0, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 3);
+	assert_int_equal(kernel.texts, 3);
+	assert_int_equal(parts->items[0].gone, 20);
+	assert_memory_equal(parts->items[0].text, "bbbbbbbbbb", 10);
+}
+
+static void parts_that_went_before_are_left_out(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 20, 0, 0x100);
+	add_part(10, 30, 0x100, 0x200);
+	assert_true(gone_parts_refresh(parts, &device, 25));
+	assert_int_equal(parts->count, 1);
+	assert_int_equal(parts->items[0].gone, 30);
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 35));
+	assert_int_equal(parts->count, 0);
+	/* They are not even looked for. */
+	kernel.calls = 0;
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 35));
+	assert_int_equal(kernel.calls, 2);
+}
+
+/* The module has room for some parts only. */
+static void dropped_parts_stay(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 20, 0, 0x100);
+	add_part(10, 0, 0x100, 0x200);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	kernel.count = 0;
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 20));
+	assert_int_equal(parts->count, 2);
+	assert_int_equal(parts->items[0].gone, 20);
+	assert_true(parts->items[1].gone > 20);
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 21));
+	assert_int_equal(parts->count, 1);
+}
+
+static void part_without_its_text_is_left_out(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	kernel.grows = true;
+	add_part(10, 20, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 0);
+}
+
+static uint64_t alias(const struct gone_parts *parts, uint64_t time, uint64_t address, bool lasts)
+{
+	assert_int_equal(gone_parts_set_aliases(parts, time, &address, 1), lasts);
+	return address;
+}
+
+static void time_decides_which_part_has_an_address(void **state)
+{
+	struct gone_parts *parts = *state;
+	uint64_t frames[] = {CODE + 0x50, UINT64_C(0xffffffff81000000), CODE + 0x1050, 0};
+
+	assert_true(gone_parts_set_aliases(parts, 15, frames, 4));
+	assert_int_equal(frames[0], CODE + 0x50);
+	add_part(10, 20, 0, 0x100);
+	add_part(30, 40, 0x80, 0x200);
+	add_part(30, 0, 0x1000, 0x1100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(alias(parts, 10, CODE, false), gone_alias(1, CODE));
+	assert_int_equal(alias(parts, 20, CODE + 0xff, false), gone_alias(1, CODE + 0xff));
+	assert_int_equal(alias(parts, 21, CODE + 0xff, false), gone_alias(0, CODE + 0xff));
+	assert_int_equal(alias(parts, 30, CODE + 0xff, false), gone_alias(2, CODE + 0xff));
+	assert_int_equal(alias(parts, 41, CODE + 0xff, false), gone_alias(0, CODE + 0xff));
+	/* A part that is there has a later sample, too. */
+	assert_int_equal(alias(parts, 99, CODE + 0x1000, true), gone_alias(3, CODE + 0x1000));
+	/* Before it came, the address was of something else. */
+	assert_int_equal(alias(parts, 29, CODE + 0x1000, false), gone_alias(0, CODE + 0x1000));
+	/* No later sample is of the parts that are gone. */
+	assert_int_equal(alias(parts, 41 + GONE_PARTS_SAMPLE_AGE_NS, CODE + 0xff, true),
+			 gone_alias(0, CODE + 0xff));
+	/* In none of them. */
+	assert_int_equal(alias(parts, 15, CODE + 0x200, true), CODE + 0x200);
+	assert_int_equal(alias(parts, 15, CODE - 1, true), CODE - 1);
+	assert_int_equal(alias(parts, 15, CODE + 0x1100, true), CODE + 0x1100);
+	assert_false(gone_parts_set_aliases(parts, 35, frames, 4));
+	assert_int_equal(frames[0], gone_alias(0, CODE + 0x50));
+	assert_int_equal(frames[1], UINT64_C(0xffffffff81000000));
+	assert_int_equal(frames[2], gone_alias(3, CODE + 0x1050));
+	assert_int_equal(frames[3], 0);
+}
+
+#define PARTS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PARTS_TEST(without_changes_one_call_is_made),
+		PARTS_TEST(refused_reader_asks_once),
+		PARTS_TEST(parts_are_removed_with_their_samples),
+		PARTS_TEST(parts_are_read_once),
+		PARTS_TEST(parts_that_went_before_are_left_out),
+		PARTS_TEST(dropped_parts_stay),
+		PARTS_TEST(part_without_its_text_is_left_out),
+		PARTS_TEST(time_decides_which_part_has_an_address),
+	};
+
+	return cmocka_run_group_tests_name("gone_parts", tests, NULL, NULL);
+}

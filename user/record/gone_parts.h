@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The parts of kernel modules that come and go during a recording (debuginfo/gone_modules.h), read
+ * from the session, which keeps them until it is closed.
+ */
+#ifndef STACKBEAT_RECORD_GONE_PARTS_H
+#define STACKBEAT_RECORD_GONE_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/clock.h"
+
+struct device;
+struct gone_part;
+
+/* A sample can arrive so long after the time when it was taken: it waits in a ring, and for its
+ * mappings. */
+#define GONE_PARTS_SAMPLE_AGE_NS (10 * NS_PER_SECOND)
+
+/* All zero: none. */
+struct gone_parts {
+	struct gone_part *items;
+	size_t count, capacity;
+	/* Private. */
+	uint64_t changes; /* see struct stackbeat_module_symbols */
+	uint64_t first; /* no part below this serial is read */
+	uint64_t start, end; /* of the functions of all parts */
+	size_t bytes; /* of their texts */
+	bool is_refused; /* the session can't have them */
+};
+
+/*
+ * Reads the parts that were there after `since` (the kernel's CLOCK_MONOTONIC, ns), which does not
+ * decrease from call to call, if there were changes since the last call. Parts that can't be read
+ * are left out. Returns whether any has come or gone, or is left out from now on.
+ */
+bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, uint64_t since);
+void gone_parts_clear(struct gone_parts *parts);
+/* Returns the bytes of memory of the parts, without the overhead of malloc(). */
+size_t gone_parts_bytes(const struct gone_parts *parts);
+
+/*
+ * Replaces the addresses of a sample in the kernel, of a time, that are in the ranges of the parts,
+ * by aliases. Returns whether the same addresses at another time have the same ones, as long as
+ * gone_parts_refresh() returns false.
+ */
+bool gone_parts_set_aliases(const struct gone_parts *parts, uint64_t time, uint64_t *addresses,
+			    size_t count);
+
+#endif
