@@ -9,10 +9,11 @@ import signal
 import sys
 
 from harness import (cgroup_mount, check, check_balance, check_equal, check_no_fault, comment, defer,
-                     long_tight_test, make_cgroup, Recording, Skip, start, temporary_directory, test, tight_test,
+                     load, long_tight_test, make_cgroup, Recording, run, Skip, start, temporary_directory, test, tight_test,
                      use, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import PAGE, S, Session, spaces_lost
+from test_kernel_names import need_modules
 import workloads
 
 FOR_EVER = 10 ** 8
@@ -154,3 +155,20 @@ def evicted_address_spaces_cause_no_wrong_symbols():
     start_storm(MAPPING, SWAPPING)
     _, unknown = count_library_samples([])
     check(unknown, "no sample is unknown")
+
+
+@tight_test
+def oldest_symbols_of_modules_are_dropped():
+    """Two parts are kept. A module has two."""
+    need_modules()
+    load()
+    with Session() as session:
+        serials = []
+        for _ in range(3):
+            run("modprobe", "xor")
+            run("rmmod", "xor")
+            parts = session.module_parts()
+            check_equal([(part.module, part.gone > 0) for part in parts], [("xor", True)] * 2, "parts")
+            serials += [part.serial for part in parts]
+        check_equal(serials, list(range(serials[0], serials[0] + 6)), "serials of parts")
+        check_equal(parts[0].dropped, 4, "dropped parts")
