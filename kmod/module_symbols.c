@@ -163,8 +163,7 @@ static struct sb_module_part *sb_module_part_make(const struct module *module, b
 		size = sb_write_functions(module, symbols, &head, NULL, 0);
 	if (sizeof(*part) + size > SB_MODULE_SYMBOLS_BYTES)
 		return NULL;
-	/* For the NUL of the last line. */
-	/* It is optional: no process is killed for it. */
+	/* With the NUL of the last line. The symbols are optional: no process is killed for them. */
 	part = kvmalloc(sizeof(*part) + size + 1, GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!part)
 		return NULL;

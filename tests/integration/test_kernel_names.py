@@ -18,7 +18,7 @@ from pathlib import Path
 from harness import (check, check_equal, defer, fails_with, finish, is_kernel, load, long_test, record, Recording, run, samples_of,
                      Skip, SLOWDOWN, start, temporary_directory, test, workload)
 from pprof import Profile
-from stackbeat import IOC_MODULE_SYMBOLS, Session
+from stackbeat import IOC_MODULE_SYMBOLS, S, Session
 
 # On debug kernels and on a busy host, timer interrupts take so long that, at a higher rate, the tick of the other
 # profiler often waits for the end of the interrupt, and so samples handle_softirqs(); and each profiler misses most
@@ -299,6 +299,9 @@ def wrong_arguments_for_symbols_of_modules_are_refused():
             check_equal((error, part.serial, part.changes), (errno.ENOENT, serial, last.changes), f"answer for {serial}")
         with fails_with(errno.EFAULT, "no argument"):
             fcntl.ioctl(session.fd, IOC_MODULE_SYMBOLS, 0)
+        session.set(parts=S.PART_USER)
+        check_equal(session.module_symbols()[0], errno.EPERM, "answer without the kernel part")
+        session.set(parts=S.PART_USER | S.PART_KERNEL)
         before = last.changes
         run("modprobe", "xor")
         run("rmmod", "xor")

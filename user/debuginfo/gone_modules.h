@@ -35,8 +35,9 @@ struct gone_part {
 };
 
 /*
- * Aliases are no addresses of a CPU: of the upper 32 bits below the highest one, these have 24 bits
- * at most. All code of modules is in the last 2 GiB.
+ * An alias is bit 63, 8 zero bits, 24 bits of the serial, and the lower 31 bits of the address, as
+ * all code of modules is in the last 2 GiB. No CPU has such an address: bits 47 to 63 of a kernel
+ * address are equal (56 to 63 with 5-level page tables).
  */
 #define GONE_SERIAL_MAX (UINT64_C(1) << 24)
 #define GONE_CODE_BITS 31
