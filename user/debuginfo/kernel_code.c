@@ -306,6 +306,11 @@ static int kernel_code_open_kcore(const struct running_kernel *running, struct e
 				 "can't read the code of the kernel from " KCORE_PATH
 				 ": run as root, outside of a container, on a kernel that is not "
 				 "locked down");
+	if (fd < 0 && errno == ENOENT)
+		return error_set(error, ENOENT,
+				 "there is no " KCORE_PATH
+				 " with its code here; 'objdump -d' shows "
+				 "the file vmlinux of the debug package of the kernel");
 	return fd < 0 ? error_errno(error, errno,
 				    "can't read the code of the kernel from " KCORE_PATH)
 		      : fd;
