@@ -294,6 +294,15 @@ int kernel_open_vmlinux(const char *root, const char *release, unsigned int cand
 	return fd;
 }
 
+int kernel_open_debug_file(const char *root, const char *release, const char *name,
+			   unsigned int candidate)
+{
+	if (!*release)
+		return -ENOENT;
+	return strcmp(name, KERNEL_MAPPING) ? kernel_open_module(root, release, name, candidate)
+					    : kernel_open_vmlinux(root, release, candidate);
+}
+
 bool is_kernel_mapping(const char *name, uint64_t address)
 {
 	return *name == '[' && address >> 63 && strcmp(name, "[vsyscall]");

@@ -78,6 +78,13 @@ int kernel_open_vmlinux(const char *root, const char *release, unsigned int cand
 int kernel_open_module(const char *root, const char *release, const char *name,
 		       unsigned int candidate);
 
+/*
+ * As the two above, for a mapping by its name in a profile: of the kernel, or of a module. Returns
+ * -ENOENT if the release is "", which is unknown.
+ */
+int kernel_open_debug_file(const char *root, const char *release, const char *name,
+			   unsigned int candidate);
+
 /* Returns whether a profile's mapping with this name and address belongs to the kernel. */
 bool is_kernel_mapping(const char *name, uint64_t address);
 

@@ -221,12 +221,7 @@ static int annotator_open_kernel_file(void *arg, unsigned int candidate, struct 
 	const struct symbol_source *source = file->source;
 
 	(void)error;
-	if (!*source->release)
-		return -ENOENT;
-	return strcmp(file->mapping.path, KERNEL_MAPPING)
-		       ? kernel_open_module(source->root, source->release, file->mapping.path,
-					    candidate)
-		       : kernel_open_vmlinux(source->root, source->release, candidate);
+	return kernel_open_debug_file(source->root, source->release, file->mapping.path, candidate);
 }
 
 /*

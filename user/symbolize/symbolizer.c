@@ -156,12 +156,8 @@ static int symbolizer_open_kernel(void *arg, unsigned int candidate, struct erro
 	const struct symbol_source *source = mapping_job->run->source;
 
 	(void)error;
-	if (!*source->release)
-		return -ENOENT;
-	return mapping_job_is_module(mapping_job)
-		       ? kernel_open_module(source->root, source->release,
-					    mapping_job->mapping.path, candidate)
-		       : kernel_open_vmlinux(source->root, source->release, candidate);
+	return kernel_open_debug_file(source->root, source->release, mapping_job->mapping.path,
+				      candidate);
 }
 
 /* Adds a job with all but the addresses set. They become offsets in the file if job->offsets. */
