@@ -182,8 +182,8 @@ habits_have_an_answer() {
 	refuses "-e: 'cycles' is not sampled" record -e cycles
 	refuses "-e: 'cpu-clock:x' is not sampled" record -e cpu-clock:x
 	refuses "$one_part" record -e cpu-clock:k --user
-	refuses "-e: 'cpu-clock:k' is as --kernel: $one_part" record --user -e cpu-clock:k
-	refuses "-e: 'task-clock:u' is as --user: $one_part" record -e cpu-clock:k -e task-clock:u
+	refuses "-e: 'cpu-clock:k' means --kernel: $one_part" record --user -e cpu-clock:k
+	refuses "-e: 'task-clock:u' means --user: $one_part" record -e cpu-clock:k -e task-clock:u
 	accepts record --call-graph fp
 	accepts record --call-graph dwarf
 	accepts record --call-graph dwarf,16384

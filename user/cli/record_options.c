@@ -173,7 +173,7 @@ int record_parse_event(const struct cli_option *option, char *text, void *arg, s
 		if (!set_part(modifier[1] == 'u' ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL,
 			      option_target(option, arg), &reason))
 			return 0;
-		return error_set(error, EINVAL, "-e: '%s' is as --%s: %s", text,
+		return error_set(error, EINVAL, "-e: '%s' means --%s: %s", text,
 				 modifier[1] == 'u' ? "user" : "kernel", reason.text);
 	}
 	return error_set(error, EINVAL,
