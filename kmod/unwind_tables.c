@@ -522,12 +522,11 @@ static __always_inline struct sb_walk_range *
 sb_walk_next_range(struct sb_walk_space *space, struct sb_walk_range *from, u64 rip)
 {
 	struct sb_walk_range *range = from->next;
-	u32 i;
 
 	if (likely(sb_range_takes(range, rip)))
 		return range;
-	for (i = 0; i < SB_RANGES; i++) {
-		range = &space->ranges[i];
+	/* No index: UBSAN would check it, by a call with user access enabled. */
+	for (range = space->ranges; range < space->ranges + SB_RANGES; range++) {
 		if (sb_range_takes(range, rip)) {
 			from->next = range;
 			return range;
@@ -1160,7 +1159,7 @@ u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 
 	if (!go)
 		return 0;
-	if (unlikely(!static_cpu_has(X86_FEATURE_FSGSBASE)))
+	if (unlikely(!cpu_feature_enabled(X86_FEATURE_FSGSBASE)))
 		return sb_goroutine_read_slowly(wanted, words, go);
 	return sb_goroutine_read(wanted, words, go, rdfsbase());
 }
