@@ -258,7 +258,7 @@ def symbols_of_modules_are_kept_while_a_session_is_open():
         # The kernel also lists an init function, which is gone.
         check_equal({name: address for name, (address, kind) in lines.items() if kind in "tT"},
                     {name: address for name, address in kept.items() if old.start <= address < old.end}, "functions of xor")
-        check("xor_blocks" in lines, f"functions of xor: {list(lines)}")
+        check("cleanup_module" in lines, f"functions of xor: {list(lines)}")
         check("init_module" in part_lines(init), f"init functions: {init.symbols}")
         for part in (old, init, new):
             addresses = [address for address, _ in part_lines(part).values()]
