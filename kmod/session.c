@@ -240,7 +240,6 @@ struct sb_session *sb_session_open(bool restricted)
 		return ERR_PTR(err);
 	}
 
-	sb_spaces_follow(session->spaces);
 	if (!session->restricted)
 		sb_module_symbols_follow();
 	mutex_lock(&sb_sessions_lock);
@@ -303,13 +302,13 @@ void sb_session_close(struct sb_session *session)
 	session->closing = true;
 	sb_sessions_count--;
 	mutex_unlock(&sb_sessions_lock);
-	sb_spaces_unfollow(session->spaces);
 	if (!session->restricted)
 		sb_module_symbols_unfollow();
 
 	mutex_lock(&session->lock);
 	WRITE_ONCE(session->closed, true);
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
+	sb_spaces_unfollow(session->spaces);
 	mutex_unlock(&session->lock);
 	sb_event_send(session, STACKBEAT_EVENT_CLOSED, 0, 0);
 	/* Now: the user may open another session at once. (Its cgroup is charged until freed.) */
@@ -433,6 +432,7 @@ static int sb_session_start(struct sb_session *session,
 		return PTR_ERR(sampler);
 	}
 
+	sb_spaces_follow(session->spaces);
 	WRITE_ONCE(session->state, STACKBEAT_STATE_RUNNING);
 	sb_samplers_start(session);
 	return 0;

@@ -41,7 +41,7 @@
 static struct workqueue_struct *sb_space_workqueue;
 static struct workqueue_struct *sb_memory_workqueue; /* frees memory of processes that have ended */
 
-/* Spaces of open sessions. */
+/* Spaces of sessions that have been started; the tables of others are empty. */
 static LIST_HEAD(sb_spaces_followed);
 static DEFINE_SPINLOCK(sb_spaces_lock); /* serializes changes of the list */
 
@@ -69,10 +69,16 @@ void sb_spaces_resume(struct sb_spaces *spaces)
 	sb_spaces_kick(spaces, 0);
 }
 
+/* Whether an entry, which may be incomplete, is of the current task's memory. */
+static __always_inline bool sb_space_has_memory(const struct sb_space *space)
+{
+	return READ_ONCE(sb_space_set(space)->mms[space->way]) == current->mm;
+}
+
 /* Whether an entry, which may be incomplete, is of the current task's space. */
 static __always_inline bool sb_space_matches(const struct sb_space *space)
 {
-	return READ_ONCE(space->mm) == current->mm &&
+	return sb_space_has_memory(space) &&
 	       READ_ONCE(space->exec_id) == current->self_exec_id &&
 	       READ_ONCE(space->start_time) == current->group_leader->start_boottime &&
 	       READ_ONCE(space->pid) == current->tgid;
@@ -107,11 +113,11 @@ static __always_inline u32 sb_level_bits(u32 level)
 	return SB_SETS_BITS + (level ? level - 1 : 0);
 }
 
-/* Returns the entries in which a space may be in a level: SB_WAYS of them. */
-static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *spaces, u32 level,
-						      const struct mm_struct *mm)
+/* The set in which a space may be in a level. */
+static __always_inline struct sb_space_set *
+sb_spaces_set(const struct sb_spaces *spaces, u32 level, const struct mm_struct *mm)
 {
-	return spaces->levels[level][hash_ptr(mm, sb_level_bits(level))].ways;
+	return &spaces->levels[level][hash_ptr(mm, sb_level_bits(level))];
 }
 
 /*
@@ -168,7 +174,7 @@ static struct sb_space *sb_space_claim_slot(struct sb_spaces *spaces, const stru
 	struct sb_space *space;
 
 	for (level = 0; level < levels; level++) {
-		space = sb_spaces_set(spaces, level, mm);
+		space = sb_spaces_set(spaces, level, mm)->ways;
 		for (way = 0; way < SB_WAYS; way++, space++) {
 			if (!READ_ONCE(space->id) && sb_space_claim(space, READ_ONCE(space->seq)))
 				return space;
@@ -176,7 +182,7 @@ static struct sb_space *sb_space_claim_slot(struct sb_spaces *spaces, const stru
 	}
 	for (i = 0; i < levels * SB_WAYS; i++) {
 		way = (id + i) % (levels * SB_WAYS);
-		space = sb_spaces_set(spaces, way / SB_WAYS, mm) + way % SB_WAYS;
+		space = &sb_spaces_set(spaces, way / SB_WAYS, mm)->ways[way % SB_WAYS];
 		if (sb_space_claim(space, READ_ONCE(space->seq)))
 			return space;
 	}
@@ -196,7 +202,7 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
 	atomic_inc(&space->holds);
 	WRITE_ONCE(space->id, id);
 	smp_wmb(); /* pairs with smp_rmb() in sb_sampler_space() */
-	WRITE_ONCE(space->mm, current->mm);
+	WRITE_ONCE(sb_space_set(space)->mms[space->way], current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
 	WRITE_ONCE(space->exec_id, current->self_exec_id);
@@ -383,7 +389,7 @@ u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 	u64 id;
 
 	for (level = 0; level < levels; level++) {
-		space = sb_spaces_set(cursor->spaces, level, current->mm);
+		space = sb_spaces_set(cursor->spaces, level, current->mm)->ways;
 		for (way = 0; way < SB_WAYS; way++, space++) {
 			if (!sb_space_is_current(space, &id, generation))
 				continue;
@@ -499,28 +505,31 @@ static void sb_spaces_kick_irq_work(struct irq_work *work)
 static bool sb_space_is_affected(const struct sb_space *space)
 {
 	return sb_space_matches(space) ||
-	       (READ_ONCE(space->mm) == current->mm &&
+	       (sb_space_has_memory(space) &&
 		atomic_read(&current->mm->mm_users) > get_nr_threads(current));
 }
 NOKPROBE_SYMBOL(sb_space_is_affected);
 
-/* Queues an mmap event of the current task, if its space is in the table of a session. */
-static __always_inline void sb_spaces_record_mmap_event(struct sb_spaces *spaces,
-							const struct sb_mapped_range *range)
+/*
+ * Queues an mmap event of the current task for the spaces with its memory. A function of its own: few
+ * sessions have them, and all the others are passed with few registers.
+ */
+static noinline void sb_spaces_record_mmap_event(struct sb_spaces *spaces,
+						 const struct sb_mapped_range *range)
 {
 	const struct sb_session *session = spaces->session;
 	u32 levels = sb_spaces_level_count(spaces), level, way;
+	u64 began = ktime_get_mono_fast_ns();
+	struct sb_space_set *set;
 	struct sb_space *space;
 	bool report;
-	u64 began = 0;
 
 	for (level = 0; level < levels; level++) {
-		space = sb_spaces_set(spaces, level, current->mm);
-		for (way = 0; way < SB_WAYS; way++, space++) {
-			if (READ_ONCE(space->mm) != current->mm)
+		set = sb_spaces_set(spaces, level, current->mm);
+		for (way = 0; way < SB_WAYS; way++) {
+			space = &set->ways[way];
+			if (!sb_space_has_memory(space))
 				continue;
-			if (!began)
-				began = ktime_get_mono_fast_ns();
 			sb_space_hold(space);
 			if (sb_space_is_affected(space)) {
 				report = !session->restricted ||
@@ -530,17 +539,38 @@ static __always_inline void sb_spaces_record_mmap_event(struct sb_spaces *spaces
 			sb_space_release(space);
 		}
 	}
-	if (began)
-		atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_overhead);
+	atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_overhead);
+}
+NOKPROBE_SYMBOL(sb_spaces_record_mmap_event);
+
+/* Whether a session has an entry of this memory, which may be replaced meanwhile. */
+static __always_inline bool sb_spaces_have_memory(const struct sb_spaces *spaces,
+						  const struct mm_struct *mm)
+{
+	u32 levels = sb_spaces_level_count(spaces), level, way;
+	const struct sb_space_set *set;
+
+	for (level = 0; level < levels; level++) {
+		set = sb_spaces_set(spaces, level, mm);
+#pragma GCC unroll 8
+		for (way = 0; way < SB_WAYS; way++) {
+			if (unlikely(READ_ONCE(set->mms[way]) == mm))
+				return true;
+		}
+	}
+	return false;
 }
 
 static void sb_space_record_mmap_events(const struct sb_mapped_range *range)
 {
+	const struct mm_struct *mm = current->mm;
 	struct sb_spaces *spaces;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list)
-		sb_spaces_record_mmap_event(spaces, range);
+	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
+		if (unlikely(sb_spaces_have_memory(spaces, mm)))
+			sb_spaces_record_mmap_event(spaces, range);
+	}
 	rcu_read_unlock();
 }
 NOKPROBE_SYMBOL(sb_space_record_mmap_events);
@@ -666,7 +696,7 @@ static struct {
 static void sb_space_probe_test(struct work_struct *work);
 static DECLARE_DELAYED_WORK(sb_space_probe_test_work, sb_space_probe_test);
 
-/* Tests the probes while sessions are open. Their workers note what it has found. */
+/* Tests the probes while sessions are followed. Their workers note what it has found. */
 static void sb_space_probe_test(struct work_struct *work)
 {
 	bool off = !sb_kprobe_test(), was_off = sb_space_probe_state.off;
@@ -682,7 +712,7 @@ static void sb_space_probe_test(struct work_struct *work)
 			sb_spaces_kick(spaces, 0);
 	}
 	rcu_read_unlock();
-	/* Otherwise the next session that is opened queues it. */
+	/* Otherwise the next session that is started queues it. */
 	if (!list_empty(&sb_spaces_followed))
 		queue_delayed_work(sb_space_workqueue, &sb_space_probe_test_work,
 				   SB_PROBE_TEST_JIFFIES);
@@ -865,7 +895,7 @@ static bool sb_space_vacate(struct sb_space *space)
 	claimed = sb_space_claim(space, seq);
 	if (claimed) {
 		WRITE_ONCE(space->id, 0);
-		WRITE_ONCE(space->mm, NULL);
+		WRITE_ONCE(sb_space_set(space)->mms[space->way], NULL);
 		/* Pairs with the acquire in sb_space_is_current(). */
 		smp_store_release(&space->seq, seq + 2);
 	}
@@ -906,14 +936,14 @@ void sb_spaces_make_room(struct sb_spaces *spaces, const struct mm_struct *mm)
 	u32 level, way;
 
 	for (level = 0; level < spaces->level_count; level++) {
-		space = sb_spaces_set(spaces, level, mm);
+		space = sb_spaces_set(spaces, level, mm)->ways;
 		for (way = 0; way < SB_WAYS; way++) {
 			if (!READ_ONCE(space[way].id))
 				return;
 		}
 	}
 	for (level = 0; level < spaces->level_count; level++) {
-		space = sb_spaces_set(spaces, level, mm);
+		space = sb_spaces_set(spaces, level, mm)->ways;
 		for (way = 0; way < SB_WAYS; way++)
 			vacated |= sb_space_vacate(space + way);
 	}
@@ -1016,6 +1046,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	spaces->pending = (atomic_t *)&session->page->metadata_pending;
 	sb_init_hard_irq_work(&spaces->kick_irq_work, sb_spaces_kick_irq_work);
 	mutex_init(&spaces->lock);
+	INIT_LIST_HEAD(&spaces->list);
 	INIT_LIST_HEAD(&spaces->locked);
 	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
@@ -1065,6 +1096,8 @@ err_memory:
 
 void sb_spaces_follow(struct sb_spaces *spaces)
 {
+	if (!list_empty(&spaces->list))
+		return;
 	spin_lock(&sb_spaces_lock);
 	list_add_tail_rcu(&spaces->list, &sb_spaces_followed);
 	spin_unlock(&sb_spaces_lock);
@@ -1073,6 +1106,8 @@ void sb_spaces_follow(struct sb_spaces *spaces)
 
 void sb_spaces_unfollow(struct sb_spaces *spaces)
 {
+	if (list_empty(&spaces->list))
+		return;
 	spin_lock(&sb_spaces_lock);
 	list_del_rcu(&spaces->list);
 	spin_unlock(&sb_spaces_lock);

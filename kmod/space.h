@@ -42,7 +42,6 @@ struct sb_space {
 	u32 seq;
 	u32 pid;
 	u64 id;			/* 0: free */
-	struct mm_struct *mm;	/* for comparison, never dereferenced */
 	u64 start_time;
 	u64 exec_id;
 	atomic_t generation;
@@ -61,16 +60,27 @@ struct sb_space {
 
 /* The entries of spaces whose memory has the same hash value. */
 struct sb_space_set {
+	/*
+	 * The memory of each entry, a part of it that changes with it; for comparison, never
+	 * dereferenced. Together: the probe compares them all, in every session, at each mapping of
+	 * any program.
+	 */
+	struct mm_struct *mms[SB_WAYS] ____cacheline_aligned;
 	struct sb_space ways[SB_WAYS];
 	struct sb_unwind_slot slots[SB_WAYS];	/* for the mappings of each */
 };
 
-/* The place for the mappings of an entry. */
-static __always_inline struct sb_unwind_slot *sb_space_slot(const struct sb_space *space)
+static __always_inline struct sb_space_set *sb_space_set(const struct sb_space *space)
 {
 	const struct sb_space *first = space - space->way;
 
-	return &container_of(first, struct sb_space_set, ways[0])->slots[space->way];
+	return container_of(first, struct sb_space_set, ways[0]);
+}
+
+/* The place for the mappings of an entry. */
+static __always_inline struct sb_unwind_slot *sb_space_slot(const struct sb_space *space)
+{
+	return &sb_space_set(space)->slots[space->way];
 }
 
 /*
@@ -245,7 +255,8 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 
 /*
  * From follow on the probes queue mmap events; after unfollow they may still use the spaces until
- * a grace period has passed. Neither function waits for one.
+ * a grace period has passed. Neither function waits for one. Under the session's lock: a session is
+ * followed from its first start to its end. A second call does nothing.
  */
 void sb_spaces_follow(struct sb_spaces *spaces);
 void sb_spaces_unfollow(struct sb_spaces *spaces);

@@ -4,6 +4,8 @@ them."""
 
 import contextlib
 import math
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -169,3 +171,41 @@ def mappings_that_change_in_many_sessions():
     events = measure_events("remap", 2000, sessions=64)
     check_within(events.instructions, (0, 7350), "instructions of the worker a mapping event")
     check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
+
+
+# A process of its own: mappings of rings would make mmap() itself slower.
+MAPS_A_PAGE = """
+import mmap, time
+least = 1 << 60
+for _ in range(5):
+    began = time.monotonic_ns()
+    for _ in range(1000):
+        mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_EXEC).close()
+    least = min(least, time.monotonic_ns() - began)
+print(least / 1000)
+"""
+
+
+def mapping_cost(sessions, started):
+    """The instructions of mmap() and munmap() of an executable page, in a process that no session has sampled."""
+    other = start("sleep", "infinity")
+    with contextlib.ExitStack() as stack:
+        for _ in range(sessions):
+            session = stack.enter_context(Session(rate=1, pids=[other.pid]))
+            if started:
+                session.start()
+        cost = float(subprocess.run([sys.executable, "-c", MAPS_A_PAGE], stdout=subprocess.PIPE, check=True).stdout)
+    other.kill()
+    other.wait()
+    return cost
+
+
+@long_exact_test
+def mapping_of_a_program_beside_many_sessions():
+    """Each session that has been started looks for the process in its table; the others cost nothing."""
+    alone = mapping_cost(1, True)
+    opened, eight, many = mapping_cost(64, False), mapping_cost(8, True), mapping_cost(64, True)
+    print(f"# one session {alone:.0f} instructions a mapping, 64 opened {opened:.0f}, 8 started {eight:.0f}, "
+          f"64 started {many:.0f}", flush=True)
+    check_within(opened - alone, (-100, 100), "instructions of sessions that were only opened")
+    check_within((many - alone) / 63, (0, 52), "instructions of a further session")
