@@ -56,6 +56,26 @@ static bool kernel_symbols_without_modules(const char *root)
 	       !kernel_symbols_has_file(root, "/proc/sys/kernel/modules_disabled");
 }
 
+/* Stands for the list of a kernel without modules: as in the list, its address is 0 if it is
+ * hidden. */
+static char *list_kernel_alone(const char *root)
+{
+	unsigned long long address = 0;
+	char path[PATH_MAX], *line = NULL, *text;
+	size_t capacity = 0;
+	FILE *stream;
+
+	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
+	stream = fopen(path, "re");
+	/* Per-CPU variables come first, and have small numbers. */
+	while (stream && !(address >> 63) && getline(&line, &capacity, stream) > 0)
+		address = strtoull(line, NULL, 16);
+	if (stream)
+		fclose(stream);
+	free(line);
+	return asprintf(&text, "kernel - %llx -\n", address >> 63 ? address : 0) < 0 ? NULL : text;
+}
+
 /* Returns the list of the loaded modules, to be freed; NULL: they are unknown. */
 static char *list_modules(const char *root)
 {
@@ -67,7 +87,7 @@ static char *list_modules(const char *root)
 	snprintf(path, sizeof(path), "%s" MODULES_PATH, root);
 	stream = fopen(path, "re");
 	if (!stream)
-		return kernel_symbols_without_modules(root) ? strdup("") : NULL;
+		return kernel_symbols_without_modules(root) ? list_kernel_alone(root) : NULL;
 	list = open_memstream(&text, &size);
 	while (list && getline(&line, &capacity, stream) > 0)
 		write_module(list, root, line);

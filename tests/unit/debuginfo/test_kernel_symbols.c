@@ -310,6 +310,30 @@ static void are_kept_on_disk(void **state)
 	file_cache_close(cache);
 }
 
+/* Whether their addresses are hidden shows in the symbols themselves. */
+static void are_kept_without_modules(void **state)
+{
+	struct file_cache *cache = open_cache();
+	struct kernel_symbols hidden = {0};
+	char path[PATH_MAX];
+	struct error error;
+
+	(void)state;
+	write_boot("2f9b7cf8-0000-4000-8000-000000000000\n");
+	write_file("proc/sys/kernel/ostype", "Linux\n");
+	snprintf(path, sizeof(path), "%s/proc/modules", root);
+	assert_int_equal(remove(path), 0);
+	read_into(cache, "first");
+	assert_true(has(cache, "first"));
+	write_file("proc/kallsyms", "0000000000001000 A per_cpu\n0000000000000000 T first\n");
+	hidden.table = kernel_symbols_find(cache, root);
+	assert_null(hidden.table);
+	kernel_symbols_read(cache, root, &hidden.table, &error);
+	kernel_symbols_clear(&hidden);
+	assert_true(has(cache, "first"));
+	file_cache_close(cache);
+}
+
 static void are_not_found_in_another_kernel(void **state)
 {
 	static const char *const others[] = {
@@ -361,6 +385,7 @@ int main(void)
 		TEST(are_missing_without_their_files),
 		TEST(generated_code_is_not_kept),
 		TEST(are_kept_on_disk),
+		TEST(are_kept_without_modules),
 		TEST(are_not_found_in_another_kernel),
 	};
 
