@@ -55,6 +55,26 @@ has_stack() {
 		grep -q '^_start;.*;main;outer;middle;innermost' "$scratch/folded"
 }
 
+# tables WHICH: the number of unwind tables of the profile that were WHICH.
+tables() {
+	"$stackbeat" report -v "$scratch/profile" | sed -n "s/.*unwind tables $1 \([0-9]*\).*/\1/p"
+}
+
+tables_of_the_system_are_compiled_once() {
+	local device loop='i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done'
+	device=/sys/dev/block/$(stat -L -c %Hd:%Ld /bin/sh)
+	if [[ $(cat "$device"/{removable,../removable} 2>/dev/null) != 0 ]]; then
+		skip "/bin/sh is on no disk that stays"
+		return
+	fi
+	record --cache "$scratch/tables" sh -c "$loop" ||
+		fail "record: $(<"$scratch/messages")"
+	(($(tables compiled) >= 2)) || fail "compiled: $(tables compiled)"
+	record --cache "$scratch/tables" sh -c "$loop" ||
+		fail "record: $(<"$scratch/messages")"
+	(($(tables "from the cache") >= 2)) || fail "from the cache: $(tables "from the cache")"
+}
+
 a_command_has_stacks_by_unwind_tables() {
 	record --blocks "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
@@ -120,7 +140,8 @@ a_user_records_own_processes() {
 		(($(</proc/sys/kernel/perf_event_paranoid) < 2)) || fail "no word of kernel mode: $(<"$scratch/messages")"
 }
 
-tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks)
+tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
+	tables_of_the_system_are_compiled_once)
 all=(the_whole_system_has_the_program a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/major.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +23,7 @@
 #include "lib/array.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/fixed_disk.h"
 #include "lib/invariant.h"
 #include "lib/regular_file.h"
 
@@ -82,38 +82,6 @@ bool file_key_is_settled(int64_t changed_s, int64_t changed_ns)
 	return now_ns(CLOCK_REALTIME) - (changed_s * NS_PER_SECOND + changed_ns) > SETTLED_NS;
 }
 
-/* Returns the first character of a file, 0 if there is none. */
-static char read_character(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char character = 0;
-
-	if (fd < 0)
-		return 0;
-	if (read(fd, &character, 1) != 1)
-		character = 0;
-	close(fd);
-	return character;
-}
-
-bool file_key_is_on_fixed_disk(const char *root, uint64_t device)
-{
-	char path[PATH_MAX], is_removable;
-
-	if (major(device) == LOOP_MAJOR)
-		return false;
-	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/removable", root, major(device),
-		 minor(device));
-	is_removable = read_character(path);
-	/* A partition is a directory in the directory of its disk. */
-	if (!is_removable) {
-		snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/../removable", root,
-			 major(device), minor(device));
-		is_removable = read_character(path);
-	}
-	return is_removable == '0';
-}
-
 /*
  * Users can make what FUSE and file systems without set-user-ID bits have (lib/regular_file.h).
  * Images that can't be written may have the same times in each version. File systems that are
@@ -140,7 +108,7 @@ bool file_key_of(int fd, struct file_key *key)
 	/* Another file system may have a number without a block device after the next boot. */
 	if (!major(st.st_dev))
 		file_key_read_boot("", key->boot);
-	return major(st.st_dev) ? file_key_is_on_fixed_disk("", st.st_dev) : *key->boot;
+	return major(st.st_dev) ? device_is_fixed_disk("", st.st_dev) : *key->boot;
 }
 
 void file_key_read_boot(const char *root, char boot[FILE_KEY_BOOT_SIZE])

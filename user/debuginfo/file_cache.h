@@ -51,12 +51,6 @@ _Static_assert(sizeof(((struct file_key *)0)->build_id) >= BUILD_ID_SIZE, "a bui
 bool file_key_of(int fd, struct file_key *key);
 
 /*
- * Returns whether the number of a block device is the same for ever, below `root` ("" except in
- * tests): not of a loop device or a removable disk, whose number the next image or medium gets.
- */
-bool file_key_is_on_fixed_disk(const char *root, uint64_t device);
-
-/*
  * Returns whether a time of change is so long ago that another change sets another one, however
  * coarse times are.
  */

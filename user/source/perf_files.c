@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -18,6 +21,7 @@
 
 #include "lib/array.h"
 #include "lib/clock.h"
+#include "lib/fixed_disk.h"
 #include "lib/hash.h"
 #include "lib/regular_file.h"
 #include "lib/timed_call.h"
@@ -42,6 +46,7 @@ struct perf_file {
 	uint32_t failures; /* to open it; OPEN_FAILURES_MAX: it is not opened any more */
 	bool is_unlinked;
 	bool was_read; /* `code` are known */
+	bool is_lasting; /* STACKBEAT_FILE_LASTING */
 };
 
 struct perf_files {
@@ -232,7 +237,7 @@ struct find_file_call {
 	struct elf_code code;
 	uint64_t size;
 	int fd; /* -1: none */
-	bool was_read;
+	bool was_read, is_lasting;
 };
 
 /*
@@ -250,6 +255,31 @@ static bool is_mapped_file(const struct perf_file_key *key, int fd, const struct
 		return true;
 	return !major(st->st_dev) && !fstatfs(fd, &fs) &&
 	       (fs.f_type == OVERLAYFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+/*
+ * Returns whether another recording may recognize the file by its key, as the module decides it. Of
+ * file systems with a disk, FUSE alone can be mounted in a user namespace. Files without a disk's
+ * number, of overlays and btrfs, are not recognized. Sets the generation if the kernel has not
+ * reported it.
+ */
+static bool perf_file_lasts(struct perf_file_key *key, const struct elf_code *code, int fd,
+			    const struct stat *st)
+{
+	struct file_owner owner;
+	struct statvfs system;
+	/* File systems write an int, in spite of the call's number. */
+	long version = 0;
+
+	file_owner_read(&owner, fd);
+	if (st->st_dev != makedev(key->major, key->minor) || !st->st_nlink ||
+	    owner.uid == FILE_UID_ANY || !device_is_fixed_disk("", st->st_dev) ||
+	    fstatvfs(fd, &system) || (!code->build_id_size && (system.f_flag & ST_RDONLY)) ||
+	    ioctl(fd, FS_IOC_GETVERSION, &version))
+		return false;
+	if (!key->generation)
+		key->generation = (uint32_t)version;
+	return key->generation == (uint32_t)version;
 }
 
 /* Opens the file at a place with a number from 0. Returns -ENOENT if there is no such place. */
@@ -290,6 +320,7 @@ static void find_file(void *arg)
 		return;
 	call->size = (uint64_t)st.st_size;
 	call->was_read = elf_code_read(call->fd, &call->code);
+	call->is_lasting = perf_file_lasts(&call->key, &call->code, call->fd, &st);
 }
 
 static void drop_find_file(void *arg)
@@ -360,6 +391,8 @@ static bool add_file_record(const struct perf_file *file, struct record_buffer *
 		return false;
 	if (file->is_unlinked)
 		record->record.flags |= STACKBEAT_FILE_UNLINKED;
+	else if (file->is_lasting)
+		record->record.flags |= STACKBEAT_FILE_LASTING;
 	record->file = file->id;
 	record->inode = file->key.inode;
 	record->size = file->size;
@@ -398,6 +431,8 @@ uint64_t perf_files_announce(struct perf_files *files, uint32_t index,
 		file->size = found->size;
 		file->code = found->code;
 		file->was_read = found->was_read;
+		file->is_lasting = found->is_lasting;
+		file->key.generation = found->key.generation;
 		found->fd = -1;
 	}
 	file->id = files->last_id + 1;

@@ -280,44 +280,6 @@ static void keys_of_files(void **state)
 	assert_false(file_key_of(-1, &key));
 }
 
-static void make_disk(const char *name, unsigned int minor, const char *is_removable)
-{
-	assert_int_equal(mkdir(in_sandbox("sys/%s", name), 0700), 0);
-	assert_int_equal(mkdir(in_sandbox("sys/%s/part", name), 0700), 0);
-	if (is_removable)
-		write_text(in_sandbox("sys/%s/removable", name), is_removable);
-	assert_int_equal(
-		symlink(in_sandbox("sys/%s", name), in_sandbox("sys/dev/block/8:%u", minor)), 0);
-	assert_int_equal(symlink(in_sandbox("sys/%s/part", name),
-				 in_sandbox("sys/dev/block/8:%u", minor + 1)),
-			 0);
-}
-
-/* The next image or medium gets the number of the one before. */
-static void disks_that_stay_have_keys(void **state)
-{
-	char root[PATH_MAX];
-
-	(void)state;
-	strcpy(root, in_sandbox("."));
-	assert_int_equal(mkdir(in_sandbox("sys"), 0700), 0);
-	assert_int_equal(mkdir(in_sandbox("sys/dev"), 0700), 0);
-	assert_int_equal(mkdir(in_sandbox("sys/dev/block"), 0700), 0);
-	make_disk("fixed", 0, "0\n");
-	make_disk("stick", 16, "1\n");
-	make_disk("unknown", 32, NULL);
-	for (unsigned int part = 0; part < 2; part++) {
-		assert_true(file_key_is_on_fixed_disk(root, makedev(8, part)));
-		assert_false(file_key_is_on_fixed_disk(root, makedev(8, 16 + part)));
-		assert_false(file_key_is_on_fixed_disk(root, makedev(8, 32 + part)));
-	}
-	assert_false(file_key_is_on_fixed_disk(root, makedev(8, 48)));
-	/* Whatever the kernel says about it. */
-	assert_int_equal(
-		symlink(in_sandbox("sys/fixed"), in_sandbox("sys/dev/block/%u:0", LOOP_MAJOR)), 0);
-	assert_false(file_key_is_on_fixed_disk(root, makedev(LOOP_MAJOR, 0)));
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_sandbox, remove_sandbox)
 
 int main(void)
@@ -329,7 +291,6 @@ int main(void)
 		TEST(any_owner_counts_for_the_limit),
 		TEST(mapped_entries_are_checked),
 		TEST(keys_of_files),
-		TEST(disks_that_stay_have_keys),
 	};
 
 	return cmocka_run_group_tests_name("file_cache", tests, NULL, NULL);

@@ -3,15 +3,22 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "absent_processes.h"
+#include "lib/fixed_disk.h"
+#include "lib/regular_file.h"
 #include "sandbox.h"
 #include "source/perf_files.h"
 #include "source/perf_record.h"
@@ -22,6 +29,35 @@
 #define FILES 70000u
 #define PAGES 64u
 #define ROUNDS 2000u
+
+/* What the disk and the file system of all files say. */
+static bool disk_is_fixed;
+static int generation_of_files; /* -1: unknown */
+
+bool device_is_fixed_disk(const char *root, uint64_t device)
+{
+	(void)root;
+	(void)device;
+	return disk_is_fixed;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (request != FS_IOC_GETVERSION)
+		return (int)syscall(SYS_ioctl, fd, request, arg);
+	if (generation_of_files >= 0) {
+		*(int *)arg = generation_of_files;
+		return 0;
+	}
+	errno = ENOTTY;
+	return -1;
+}
 
 static struct perf_files *files;
 static struct perf_spaces *spaces;
@@ -92,10 +128,16 @@ static void nothing(const void *record)
 }
 
 static uint64_t file_id;
+static uint32_t file_generation;
+static bool file_lasts;
 
 static void note_file(const void *record)
 {
-	file_id = ((const struct stackbeat_file *)record)->file;
+	const struct stackbeat_file *file = record;
+
+	file_id = file->file;
+	file_generation = file->inode_generation;
+	file_lasts = file->record.flags & STACKBEAT_FILE_LASTING;
 }
 
 /* Of a process that has no such mapping, so that the file is found by its path. */
@@ -296,6 +338,59 @@ static void file_that_no_process_shows_is_given_up(void **state)
 	assert_int_equal(perf_files_open(files, id), -ENOENT);
 }
 
+/* Whether a file of the sandbox is recognized in another recording. */
+static bool is_lasting(const char *path, uint64_t reported_generation)
+{
+	struct perf_file_key key = {.generation = reported_generation};
+	struct stat st;
+	uint32_t index;
+	uint64_t id;
+
+	assert_int_equal(stat(path, &st), 0);
+	key.major = major(st.st_dev);
+	key.minor = minor(st.st_dev);
+	key.inode = st.st_ino;
+	index = perf_files_index(files, &key, path);
+	record_buffer_remove(&out, out.used);
+	id = announce(index, getpid());
+	assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_file), 1);
+	assert_int_equal(file_id, id);
+	assert_int_equal(perf_files_release(files, id), 0);
+	perf_files_drop(files, index);
+	perf_files_sweep(files);
+	return file_lasts;
+}
+
+/* Their tables and symbols are kept: one inode number must not stand for two contents. */
+static void files_of_fixed_disks_last(void **state)
+{
+	const char *path = in_sandbox("file");
+	struct file_owner owner;
+	int fd;
+
+	(void)state;
+	write_text(path, "");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	file_owner_read(&owner, fd);
+	close(fd);
+	/* Where the tests were built, users can mount what they want. */
+	if (owner.uid == FILE_UID_ANY)
+		skip();
+	disk_is_fixed = true;
+	generation_of_files = 7;
+	assert_true(is_lasting(path, 7));
+	/* /proc/PID/maps does not report it. */
+	assert_true(is_lasting(path, 0));
+	assert_int_equal(file_generation, 7);
+	/* Another file had the inode before. */
+	assert_false(is_lasting(path, 6));
+	generation_of_files = -1;
+	assert_false(is_lasting(path, 0));
+	generation_of_files = 7;
+	disk_is_fixed = false;
+	assert_false(is_lasting(path, 7));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -307,6 +402,7 @@ int main(void)
 		TEST(threads_are_forgotten_after_lost_records),
 		TEST(file_of_an_ended_process_is_found_in_the_next_one),
 		TEST(file_that_no_process_shows_is_given_up),
+		TEST(files_of_fixed_disks_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
