@@ -313,6 +313,7 @@ def rows_are_those_of_keys():
     check(rows("--sort", "pid,comm") == {"4711             app": ("60ms", "60ms")}, rows("--sort", "pid,comm"))
     check(rows("--sort", "symbol") == rows(), rows("--sort", "symbol"))
     refused(b"--sort: no sample has the label 'none'; there are: dso, sym, line, service, comm, pid\n", "--sort", "pid,none")
+    refused(b"--sort: leave 'overhead' out: flat% is in each row\n", "--sort", "overhead,sym")
     refused(b"--sort: no sample has the label 'cpu', which 'stackbeat record --labels' adds; ", "--sort", "cpu")
     refused(b"stackbeat report: --sort: 'comm' is given twice\n", "--sort", "comm,pid,comm", status=2)
     refused(b"--sort: no sample has the label 'com'; ", "--sort", "comm,com")

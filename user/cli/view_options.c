@@ -121,6 +121,10 @@ static int check_keys(const struct profile_view *view, const struct profile *pro
 		      struct error *error)
 {
 	for (size_t i = 0; i < view->key_count; i++) {
+		/* perf's first column, which its users name. */
+		if (!strcmp(view->keys[i], "overhead"))
+			return error_set(error, EINVAL,
+					 "--sort: leave 'overhead' out: flat%% is in each row");
 		if (!profile_view_knows_key(view->keys[i]) && profile->samples.count &&
 		    !calltree_has_label(profile, view->keys[i]))
 			return unknown_label_error("--sort", view->keys[i],

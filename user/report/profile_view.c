@@ -185,9 +185,14 @@ static bool is_line_key(const char *key)
 	return !strcmp(key, "line") || !strcmp(key, "srcline");
 }
 
+static bool is_file_key(const char *key)
+{
+	return !strcmp(key, "srcfile");
+}
+
 static bool is_frame_key(const char *key)
 {
-	return !strcmp(key, "dso") || is_sym_key(key) || is_line_key(key);
+	return !strcmp(key, "dso") || is_sym_key(key) || is_line_key(key) || is_file_key(key);
 }
 
 bool profile_view_knows_key(const char *key)
@@ -231,6 +236,10 @@ static int format_frame(const struct profile *profile, const struct profile_loca
 	}
 	if (is_line_key(key) && line)
 		format_line(profile, line, text, size);
+	else if (is_file_key(key) && line)
+		snprintf(text, size, "%s",
+			 path_base_name(profile_text(
+				 profile, profile->functions.items[line->function].file)));
 	/* Without its line, a function is still known by its name, as in perf. */
 	if (!*text)
 		snprintf(text, size, "%s", name);

@@ -29,7 +29,7 @@ struct profile_view {
 	bool lines; /* names with source file and line */
 	/*
 	 * What names are made of: "comm", "dso", "sym" (or "symbol"), "line" (or "srcline"),
-	 * "service" or the key of a label. If none is of frames, samples have one frame.
+	 * "srcfile", "service" or the key of a label. If none is of frames, samples have one frame.
 	 */
 	const char *keys[SORT_KEYS_MAX];
 	size_t key_count;

@@ -102,6 +102,12 @@ static void frames_have_the_names_of_keys(void **state)
 	expect_folded(&view, "app 6\n" EXAMPLE_COMM " 5\n");
 	view = (struct profile_view){.keys = {"none"}, .key_count = 1};
 	expect_folded(&view, "- 11\n");
+	view = (struct profile_view){.keys = {"srcfile"}, .key_count = 1};
+	expect_folded(&view, "app.c;app.c 1\napp.c;app.c;app.c;app.c 7\napp.c;app.c;app.h 2\n"
+			     "app.c;libx.so+0x1234 1\n");
+	view = (struct profile_view){.keys = {"srcline"}, .key_count = 1};
+	expect_folded(&view, "app.c:42;app.c:42 1\napp.c:42;app.c:42;app.c:42;app.c:42 7\n"
+			     "app.c:42;app.c:42;app.h:7 2\napp.c:42;libx.so+0x1234 1\n");
 }
 
 int main(void)
