@@ -78,6 +78,7 @@ tables_of_the_system_are_compiled_once() {
 a_command_has_stacks_by_unwind_tables() {
 	record --blocks "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	! grep 'callers by' "$scratch/messages" || fail "the summary says that all copies are copies"
 	"$stackbeat" report -v "$scratch/profile" | input_has '^blocks of time: [1-9]' || fail "no blocks of time"
 	"$stackbeat" report --group block "$scratch/profile" | input_has '^block 0: ' || fail "no label of a block"
 	grep -q '^stackbeat: source: perf events: user stacks by copies of ' "$scratch/messages" ||

@@ -59,7 +59,9 @@ static void print_unwinding(const struct window *window, const struct recording 
 	const struct window_callers *callers = &window->callers;
 	uint64_t total = callers->by_table + callers->by_frame_pointer + callers->by_copy;
 
-	if (!recording->unwinds_by_tables || !total)
+	/* With perf events they are, as the first message says. */
+	if (!recording->unwinds_by_tables || !total ||
+	    (recording->is_perf && callers->by_copy == total))
 		return;
 	fprintf(out, "; callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
 		percent_of(callers->by_table, total), percent_of(callers->by_frame_pointer, total),
