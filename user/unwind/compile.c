@@ -3,6 +3,7 @@
 
 #include <dwarf.h>
 #include <elf.h>
+#include <emmintrin.h>
 #include <errno.h>
 #include <gelf.h>
 #include <libelf.h>
@@ -676,6 +677,31 @@ static size_t frame_set_up(const unsigned char *bytes, size_t size)
 	return 0;
 }
 
+/*
+ * Returns the index from `at` on of the next byte with which the set-up or the end of a frame may
+ * begin: push %rbp, pop %rbp, leave; `size` if there is none. In a browser without call frame
+ * information, these are 3 % of 190 MB.
+ */
+static size_t next_frame_byte(const unsigned char *bytes, size_t at, size_t size)
+{
+	const __m128i push = _mm_set1_epi8(0x55), pop = _mm_set1_epi8(0x5d),
+		      leave = _mm_set1_epi8((char)0xc9);
+
+	for (; at + sizeof(__m128i) <= size; at += sizeof(__m128i)) {
+		const __m128i block = _mm_loadu_si128((const __m128i *)(bytes + at));
+		const __m128i found = _mm_or_si128(
+			_mm_cmpeq_epi8(block, push),
+			_mm_or_si128(_mm_cmpeq_epi8(block, pop), _mm_cmpeq_epi8(block, leave)));
+		const unsigned int mask = (unsigned int)_mm_movemask_epi8(found);
+
+		if (mask)
+			return at + (size_t)__builtin_ctz(mask);
+	}
+	while (at < size && bytes[at] != 0x55 && bytes[at] != 0x5d && bytes[at] != 0xc9)
+		at++;
+	return at;
+}
+
 /* Notes the aligned addresses that direct calls seem to have as targets: functions begin there. */
 static void note_called(struct code *code)
 {
@@ -788,7 +814,7 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 	/* In much code, some bytes that look like a call are none. */
 	if (code->size <= CALLED_MAX && !code->called)
 		note_called(code);
-	for (size_t i = 0; i < size; i++) {
+	for (size_t i = 0; (i = next_frame_byte(bytes, i, size)) < size; i++) {
 		if (!frame_set_up(bytes + i, size - i))
 			continue;
 		if (!frames++ && size < FRAMED_LARGE)
@@ -797,7 +823,7 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 	if (!frames || frames < (size - done) / FRAMED_DISTANCE)
 		return 0;
 	err = add_leaves(compilation, start, start + done, false);
-	for (size_t i = done; i < size && !err; i++) {
+	for (size_t i = done; !err && (i = next_frame_byte(bytes, i, size)) < size; i++) {
 		set_up = frame_set_up(bytes + i, size - i);
 		if (set_up) {
 			err = add_leaves(compilation, start + done, start + i, true);
@@ -819,12 +845,36 @@ static int find_framed(void *arg, uint64_t start, uint64_t end)
 	return err ? err : add_leaves(compilation, start + done, end, true);
 }
 
+/*
+ * As memmem(). `rare` is the index of a byte of the pattern that code seldom has: memchr() finds it
+ * several times faster.
+ */
+static const unsigned char *find_pattern(const unsigned char *bytes, size_t size,
+					 const unsigned char *pattern, size_t pattern_size,
+					 size_t rare)
+{
+	const unsigned char *end;
+
+	if (size < pattern_size)
+		return NULL;
+	end = bytes + size - (pattern_size - rare - 1);
+	for (const unsigned char *at = bytes + rare; at < end; at++) {
+		at = memchr(at, pattern[rare], (size_t)(end - at));
+		if (!at)
+			return NULL;
+		if (!memcmp(at - rare, pattern, pattern_size))
+			return at - rare;
+	}
+	return NULL;
+}
+
 static int find_restorer(struct compilation *compilation, uint64_t start, uint64_t end)
 {
 	const struct cfi_row row = {.kind = CFI_SIGNAL};
 	const struct code *code = find_code(compilation, start);
 	const unsigned char *bytes = code->bytes + (start - code->start);
-	const unsigned char *found = memmem(bytes, end - start, restorer, sizeof(restorer));
+	const unsigned char *found =
+		find_pattern(bytes, end - start, restorer, sizeof(restorer), sizeof(restorer) - 1);
 
 	if (!found)
 		return 0;
@@ -838,7 +888,8 @@ static int find_fcontext(struct compilation *compilation, uint64_t start, uint64
 	const struct code *code = find_code(compilation, start);
 	const unsigned char *bytes = code->bytes + (start - code->start);
 	const unsigned char *found =
-		memmem(bytes, end - start, fcontext_start, sizeof(fcontext_start));
+		find_pattern(bytes, end - start, fcontext_start, sizeof(fcontext_start),
+			     sizeof(fcontext_start) - 1);
 	size_t at, size;
 
 	if (!found)
