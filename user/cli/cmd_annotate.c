@@ -270,6 +270,7 @@ int cmd_annotate(int argc, char **argv)
 {
 	struct annotate annotate = {
 		.query.syntax = SYNTAX_ATT,
+		.query.advice = "; --binaries names a place of it",
 		.messages.progress = isatty(STDERR_FILENO),
 	};
 	struct error error;

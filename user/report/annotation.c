@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "debuginfo/kernel_code.h"
@@ -509,17 +510,21 @@ static int compare_functions(const void *left, const void *right)
 	return strcmp(a->path, b->path) ?: (a->start > b->start) - (a->start < b->start);
 }
 
-static int add_values(struct annotator *annotator)
+static int annotator_prepare_values(struct annotator *annotator)
+{
+	const size_t count = annotator->profile->locations.count;
+
+	annotator->instructions = calloc(count, sizeof(*annotator->instructions));
+	annotator->functions = calloc(count, sizeof(*annotator->functions));
+	return annotator->instructions && annotator->functions ? 0 : -ENOMEM;
+}
+
+/* The instructions of all locations are known. */
+static void annotator_add_samples(struct annotator *annotator)
 {
 	const struct profile *profile = annotator->profile;
 	struct annotation *annotation = annotator->annotation;
 
-	annotator->instructions =
-		calloc(profile->locations.count, sizeof(*annotator->instructions));
-	annotator->functions = calloc(profile->locations.count, sizeof(*annotator->functions));
-	if (!annotator->instructions || !annotator->functions)
-		return -ENOMEM;
-	find_instructions(annotator);
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		const int64_t value = profile_values(profile, i)[annotation->type];
 
@@ -528,6 +533,16 @@ static int add_values(struct annotator *annotator)
 	}
 	qsort(annotation->functions, annotation->count, sizeof(*annotation->functions),
 	      compare_functions);
+}
+
+static int add_values(struct annotator *annotator)
+{
+	int err = annotator_prepare_values(annotator);
+
+	if (err)
+		return err;
+	find_instructions(annotator);
+	annotator_add_samples(annotator);
 	return 0;
 }
 
@@ -582,14 +597,233 @@ static int annotator_run(struct annotator *annotator, struct error *error)
 	if (!err && !annotation->count)
 		return error_set(error, ENXIO,
 				 "the code of '%s' can't be read: %s is missing, or does not "
-				 "say where the function begins; --binaries names a place of it",
-				 annotator->query->name, annotator->files[0].mapping.path);
+				 "say where the function begins%s",
+				 annotator->query->name, annotator->files[0].mapping.path,
+				 annotator->query->advice ?: "");
 	if (!err)
 		err = read_lines(annotator);
 	if (!err)
 		err = add_values(annotator);
 	annotation->left_out = annotator->kernel_problem;
 	return err ? error_errno(error, -err, "can't annotate") : 0;
+}
+
+/* Without code: the addresses that have samples */
+
+/* The name of the function whose code has a location; NULL: it has none. */
+static const char *outermost_name(const struct profile *profile,
+				  const struct profile_location *location)
+{
+	const uint32_t count = location->line_count;
+
+	return count ? function_name(profile, profile_lines(profile, location)[count - 1].function)
+		     : NULL;
+}
+
+/* Whether a location has code of a function. Without a name, the location is the function. */
+static bool is_sampled_in(const struct annotator *annotator,
+			  const struct profile_location *location,
+			  const struct annotated_function *function)
+{
+	const char *name = outermost_name(annotator->profile, location);
+
+	return function->file == annotator->mapping_files[location->mapping] &&
+	       (name ? !strcmp(name, function->name)
+		     : annotator_address_matches(annotator, location));
+}
+
+static int add_sampled_function(struct annotator *annotator,
+				const struct profile_location *location)
+{
+	const struct profile *profile = annotator->profile;
+	struct annotation *annotation = annotator->annotation;
+	const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
+	const char *path = profile_text(profile, mapping->file);
+
+	if (!is_wanted_file(annotator, path))
+		return 0;
+	if (annotator->mapping_files[location->mapping] == NO_FILE &&
+	    annotator_add_file(annotator, location->mapping,
+			       is_kernel_mapping(path, location->address)))
+		return -ENOMEM;
+	for (size_t i = 0; i < annotation->count; i++) {
+		if (is_sampled_in(annotator, location, &annotation->functions[i]))
+			return 0;
+	}
+	if (array_reserve(&annotation->functions, &annotation->capacity, annotation->count, 1,
+			  sizeof(*annotation->functions)))
+		return -ENOMEM;
+	annotation->functions[annotation->count++] = (struct annotated_function){
+		.path = path,
+		.build_id = profile_text(profile, mapping->build_id),
+		.name = outermost_name(profile, location) ?: annotator->query->name,
+		.file = annotator->mapping_files[location->mapping],
+	};
+	return 0;
+}
+
+static int add_sampled_functions(struct annotator *annotator, bool inlined)
+{
+	const struct profile *profile = annotator->profile;
+	int err = 0;
+
+	annotator->annotation->is_inlined = inlined;
+	for (size_t i = 1; i < profile->locations.count && !err; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+
+		if (annotator_location_matches(annotator, location, inlined))
+			err = add_sampled_function(annotator, location);
+	}
+	return err;
+}
+
+/* The lines of a location. Returns NULL when out of memory. */
+static struct source_line *lines_of_location(const struct profile *profile,
+					     const struct profile_location *location)
+{
+	const struct profile_line *lines = profile_lines(profile, location);
+	struct source_line *copy = calloc(location->line_count + 1, sizeof(*copy));
+
+	for (uint32_t i = 0; copy && i < location->line_count; i++) {
+		const struct profile_function *function =
+			&profile->functions.items[lines[i].function];
+
+		copy[i] = (struct source_line){
+			.function = function_name(profile, lines[i].function),
+			.system_name = profile_text(profile, function->system_name),
+			.file = function->file ? profile_text(profile, function->file) : NULL,
+			.line = (uint32_t)MIN(MAX(lines[i].line, 0), UINT32_MAX),
+		};
+	}
+	return copy;
+}
+
+static int add_sampled_address(const struct annotator *annotator,
+			       const struct profile_location *location,
+			       struct annotated_function *function)
+{
+	struct annotated_instruction *instruction;
+
+	if (array_reserve(&function->instructions, &function->capacity, function->count, 1,
+			  sizeof(*function->instructions)))
+		return -ENOMEM;
+	instruction = &function->instructions[function->count];
+	*instruction = (struct annotated_instruction){
+		.code.address = job_address(annotator, location),
+		.lines = lines_of_location(annotator->profile, location),
+		.line_count = location->line_count,
+	};
+	function->count += instruction->lines != NULL;
+	return instruction->lines ? 0 : -ENOMEM;
+}
+
+static int add_sampled_addresses(const struct annotator *annotator)
+{
+	const struct profile *profile = annotator->profile;
+	int err = 0;
+
+	for (size_t i = 1; i < profile->locations.count && !err; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+
+		if (annotator->mapping_files[location->mapping] == NO_FILE)
+			continue;
+		for (size_t j = 0; j < annotator->annotation->count && !err; j++) {
+			struct annotated_function *function = &annotator->annotation->functions[j];
+
+			if (!is_sampled_in(annotator, location, function))
+				continue;
+			annotator->functions[i] = function;
+			err = add_sampled_address(annotator, location, function);
+			break;
+		}
+	}
+	return err;
+}
+
+static int compare_addresses(const void *left, const void *right)
+{
+	const struct annotated_instruction *a = left, *b = right;
+
+	return (a->code.address > b->code.address) - (a->code.address < b->code.address);
+}
+
+/* Several mappings of a file have the same addresses. */
+static void sort_sampled_addresses(struct annotated_function *function)
+{
+	struct annotated_instruction *instructions = function->instructions;
+	size_t count = 0;
+
+	qsort(instructions, function->count, sizeof(*instructions), compare_addresses);
+	for (size_t i = 0; i < function->count; i++) {
+		if (count && instructions[count - 1].code.address == instructions[i].code.address)
+			free(instructions[i].lines);
+		else
+			instructions[count++] = instructions[i];
+	}
+	function->count = count;
+	function->start = instructions[0].code.address;
+	function->size = instructions[count - 1].code.address - function->start + 1;
+}
+
+static int annotator_run_without_code(struct annotator *annotator, struct error *error)
+{
+	const struct profile *profile = annotator->profile;
+	struct annotation *annotation = annotator->annotation;
+	int err = add_sampled_functions(annotator, false);
+
+	if (!err && !annotation->count)
+		err = add_sampled_functions(annotator, true);
+	if (!err && !annotation->count)
+		return refuse_name(annotator, error);
+	if (!err)
+		err = annotator_prepare_values(annotator);
+	if (!err)
+		err = add_sampled_addresses(annotator);
+	if (err)
+		return error_errno(error, -err, "can't annotate");
+	for (size_t i = 0; i < annotation->count; i++)
+		sort_sampled_addresses(&annotation->functions[i]);
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		if (annotator->functions[i])
+			annotator->instructions[i] = annotation_find(
+				annotator->functions[i],
+				job_address(annotator, &profile->locations.items[i]));
+	}
+	annotator_add_samples(annotator);
+	return 0;
+}
+
+/* Returns 0 or the error of annotation_make(); annotator_clear() is to be called in both cases. */
+static int annotator_init(struct annotator *annotator, struct error *error)
+{
+	const struct profile *profile = annotator->profile;
+	int err;
+
+	*annotator->annotation = (struct annotation){0};
+	err = profile_find_type(profile, annotator->query->sample_type,
+				&annotator->annotation->type, error);
+	if (err)
+		return err;
+	annotator->mapping_files =
+		malloc(profile->mappings.count * sizeof(*annotator->mapping_files));
+	if (!annotator->mapping_files)
+		return error_errno(error, ENOMEM, "can't annotate");
+	for (size_t i = 0; i < profile->mappings.count; i++)
+		annotator->mapping_files[i] = NO_FILE;
+	return 0;
+}
+
+static void annotator_clear(struct annotator *annotator)
+{
+	for (size_t i = 0; i < annotator->file_count; i++) {
+		if (annotator->files[i].code_fd >= 0)
+			close(annotator->files[i].code_fd);
+		free(annotator->files[i].addresses);
+	}
+	free(annotator->files);
+	free(annotator->mapping_files);
+	free(annotator->instructions);
+	free(annotator->functions);
 }
 
 int annotation_make(const struct profile *profile, const struct annotation_query *query,
@@ -603,27 +837,28 @@ int annotation_make(const struct profile *profile, const struct annotation_query
 		.options = options,
 		.annotation = annotation,
 	};
-	int err;
+	int err = annotator_init(&annotator, error);
 
-	*annotation = (struct annotation){0};
-	err = profile_find_type(profile, query->sample_type, &annotation->type, error);
-	if (err)
-		return err;
-	annotator.mapping_files =
-		malloc(profile->mappings.count * sizeof(*annotator.mapping_files));
-	for (size_t i = 0; annotator.mapping_files && i < profile->mappings.count; i++)
-		annotator.mapping_files[i] = NO_FILE;
-	err = annotator.mapping_files ? annotator_run(&annotator, error)
-				      : error_errno(error, ENOMEM, "can't annotate");
-	for (size_t i = 0; i < annotator.file_count; i++) {
-		if (annotator.files[i].code_fd >= 0)
-			close(annotator.files[i].code_fd);
-		free(annotator.files[i].addresses);
-	}
-	free(annotator.files);
-	free(annotator.mapping_files);
-	free(annotator.instructions);
-	free(annotator.functions);
+	if (!err)
+		err = annotator_run(&annotator, error);
+	annotator_clear(&annotator);
+	return err;
+}
+
+int annotation_make_without_code(const struct profile *profile,
+				 const struct annotation_query *query,
+				 struct annotation *annotation, struct error *error)
+{
+	struct annotator annotator = {
+		.profile = profile,
+		.query = query,
+		.annotation = annotation,
+	};
+	int err = annotator_init(&annotator, error);
+
+	if (!err)
+		err = annotator_run_without_code(&annotator, error);
+	annotator_clear(&annotator);
 	return err;
 }
 

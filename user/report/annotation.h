@@ -44,8 +44,8 @@ struct annotation {
 	size_t type; /* of the values */
 	int64_t total; /* of the profile */
 	bool is_inlined; /* the name is of inlined code, and `functions` have it */
-	struct error
-		left_out; /* why functions of the kernel with the name are missing; "": none is */
+	/* Why functions of the kernel with the name, or instructions, are missing; "": none is. */
+	struct error left_out;
 	struct string_table strings;
 };
 
@@ -57,6 +57,7 @@ struct annotation_query {
 	const char *name;
 	const char *file; /* path or its last component; NULL: any */
 	const char *sample_type; /* NULL: the default of the profile */
+	const char *advice; /* the end of the message that a file is missing; NULL: none */
 	enum disassembler_syntax syntax;
 };
 
@@ -70,6 +71,14 @@ struct annotation_query {
 int annotation_make(const struct profile *profile, const struct annotation_query *query,
 		    const struct symbol_source *source, const struct symbolize_options *options,
 		    struct annotation *annotation, struct error *error);
+/*
+ * As annotation_make(), by the profile alone: the instructions are the addresses that have samples,
+ * without size, bytes and text, with the lines of the profile. Addresses of a file are offsets in
+ * it. Code of the kernel and generated code are not left out.
+ */
+int annotation_make_without_code(const struct profile *profile,
+				 const struct annotation_query *query,
+				 struct annotation *annotation, struct error *error);
 void annotation_clear(struct annotation *annotation);
 
 #endif

@@ -96,7 +96,14 @@ int annotation_print_json(const struct annotation *annotation, const struct prof
 	fputc(',', out);
 	if (!err)
 		err = print_text_member(out, "unit", profile_text(profile, type->unit));
-	fprintf(out, ",\"total\":%" PRId64 ",\"functions\":[", annotation->total);
+	fprintf(out, ",\"total\":%" PRId64 ",", annotation->total);
+	if (annotation->is_inlined)
+		fputs("\"inlined\":true,", out);
+	if (*annotation->left_out.text && !err) {
+		err = print_text_member(out, "problem", annotation->left_out.text);
+		fputc(',', out);
+	}
+	fputs("\"functions\":[", out);
 	for (size_t i = 0; i < annotation->count && !err; i++) {
 		fputs(i ? ",\n" : "\n", out);
 		err = print_json_function(out, &annotation->functions[i]);

@@ -585,6 +585,93 @@ static void json_has_all(void **state)
 	profile_free(profile);
 }
 
+/* Without code */
+
+static int make_without_code(const struct profile *profile, const char *name, const char *file)
+{
+	const struct annotation_query query = {.name = name, .file = file};
+
+	annotation_clear(&annotation);
+	return annotation_make_without_code(profile, &query, &annotation, &error);
+}
+
+/* By offsets in the file, as two mappings have other addresses. */
+static void addresses_are_annotated_without_code(void **state)
+{
+	struct profile *profile = example_profile();
+	const struct annotated_instruction *instructions;
+	uint32_t mapping = example_mapping(profile, 0x800000, 0x900000, 0, "/usr/bin/app", "aabb");
+	uint32_t leaf = example_location(profile, mapping, 0x800204, NULL, "fib");
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	example_sample(profile, &leaf, 1, 1, "app");
+	assert_int_equal(make_without_code(profile, "fib", NULL), 0);
+	assert_int_equal(annotation.count, 1);
+	assert_int_equal(annotation.total, (EXAMPLE_SAMPLES + 1) * 10 * MS);
+	assert_string_equal(annotation.functions[0].name, "fib");
+	assert_string_equal(annotation.functions[0].path, "/usr/bin/app");
+	assert_string_equal(annotation.functions[0].build_id, "aabb");
+	/* A function that calls itself counts once. */
+	assert_int_equal(annotation.functions[0].cum, 40 * MS);
+	assert_int_equal(annotation.functions[0].self, 40 * MS);
+	assert_int_equal(annotation.functions[0].count, 2);
+	instructions = annotation.functions[0].instructions;
+	assert_int_equal(instructions[0].code.address, 0x200);
+	assert_int_equal(instructions[0].self, 0);
+	assert_int_equal(instructions[0].cum, 30 * MS);
+	assert_int_equal(instructions[1].code.address, 0x204);
+	assert_int_equal(instructions[1].self, 40 * MS);
+	assert_int_equal(instructions[1].line_count, 1);
+	assert_string_equal(instructions[1].lines[0].file, "/src/app.c");
+	assert_int_equal(instructions[1].lines[0].line, 42);
+	error_set(&annotation.left_out, ENXIO, "no code");
+	assert_int_equal(annotation_print_json(&annotation, profile, out), 0);
+	fclose(out);
+	assert_non_null(strstr(text, ",\"problem\":\"no code\",\"functions\":["));
+	assert_non_null(
+		strstr(text, "{\"address\":516,\"offset\":4,\"bytes\":\"\",\"text\":\"\","));
+	free(text);
+	profile_free(profile);
+}
+
+/* The name of inlined code stands for all sampled code of the functions that have it. */
+static void inlined_names_are_annotated_without_code(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	assert_int_equal(make_without_code(profile, "inner", NULL), 0);
+	assert_true(annotation.is_inlined);
+	assert_int_equal(annotation.count, 1);
+	assert_string_equal(annotation.functions[0].name, "outer");
+	assert_int_equal(annotation.functions[0].count, 2);
+	assert_int_equal(annotation.functions[0].self, 30 * MS);
+	assert_int_equal(annotation.functions[0].instructions[1].line_count, 2);
+	assert_string_equal(annotation.functions[0].instructions[1].lines[0].function, "inner");
+	profile_free(profile);
+}
+
+static void all_mapped_code_is_annotated_without_code(void **state)
+{
+	struct profile *profile = example_profile();
+
+	(void)state;
+	assert_int_equal(make_without_code(profile, "vfs_read", NULL), 0);
+	assert_int_equal(annotation.functions[0].self, 40 * MS);
+	assert_true(annotation.functions[0].start == 0xffffffff80000200);
+	assert_int_equal(make_without_code(profile, "libx.so+0x1234", NULL), 0);
+	assert_string_equal(annotation.functions[0].name, "libx.so+0x1234");
+	assert_int_equal(annotation.functions[0].instructions[0].line_count, 0);
+	assert_int_equal(make_without_code(profile, "main", "app"), 0);
+	assert_int_equal(make_without_code(profile, "main", "/usr/bin/other"), -ENOENT);
+	assert_non_null(strstr(error.text, "no function 'main' in /usr/bin/other"));
+	assert_int_equal(make_without_code(profile, "mai", NULL), -ENOENT);
+	profile_free(profile);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -619,6 +706,9 @@ int main(void)
 		cmocka_unit_test(text_has_the_columns_that_are_wanted),
 		cmocka_unit_test(missing_source_has_one_line),
 		cmocka_unit_test(json_has_all),
+		cmocka_unit_test(addresses_are_annotated_without_code),
+		cmocka_unit_test(inlined_names_are_annotated_without_code),
+		cmocka_unit_test(all_mapped_code_is_annotated_without_code),
 	};
 
 	return cmocka_run_group_tests_name("annotation", tests, set_up, tear_down);
