@@ -75,6 +75,42 @@ services_are_found() {
 	get /api/services | input_has '"service":"spin_of_serve"' || fail "no service: $(get /api/services)"
 }
 
+# annotate NAME: prints the function in the store.
+annotate() {
+	get "/api/annotate?function=$1&file=spin_of_serve"
+}
+
+has_annotation() {
+	annotate innermost >"$scratch/annotation" && grep -q '"flat":[1-9]' "$scratch/annotation"
+}
+
+functions_of_the_store_have_their_code() {
+	await has_annotation
+	python3 - "$scratch/annotation" <<'END' || fail "$(<"$scratch/annotation")"
+import json, sys
+document = json.load(open(sys.argv[1]))
+function, = document["functions"]
+instructions = function["instructions"]
+assert "problem" not in document and document["total"] >= function["cum"] >= function["flat"] > 0
+assert function["file"].endswith("/spin_of_serve") and function["function"] == "innermost"
+assert sum(instruction["flat"] for instruction in instructions) == function["flat"]
+assert instructions[-1]["text"].startswith("ret") and all(instruction["bytes"] for instruction in instructions)
+lines = {line["line"] for instruction in instructions for line in instruction["lines"]}
+assert lines <= {4, 5, 6, 7} and 6 in lines, lines
+END
+	# The text of a source file is of no use to those who ask, who may not read it.
+	! grep -q 'sum +=' "$scratch/annotation" || fail "source: $(<"$scratch/annotation")"
+}
+
+private_programs_have_addresses_and_lines() {
+	chmod o-r "$scratch/spin_of_serve"
+	annotate innermost >"$scratch/annotation"
+	chmod o+r "$scratch/spin_of_serve"
+	grep -q '"problem":"[^"]*spin_of_serve: is not taken' "$scratch/annotation" || fail "$(<"$scratch/annotation")"
+	grep -q '"bytes":"","text":"","flat":.*spin_of_serve.c","line":6}' "$scratch/annotation" ||
+		fail "$(<"$scratch/annotation")"
+}
+
 start_and_metrics_name_the_source() {
 	[[ $(grep -c '^stackbeat: source: perf events.*: user stacks by copies of ' "$scratch/messages") == 1 ]] ||
 		fail "no line at the start: $(<"$scratch/messages")"
@@ -111,7 +147,8 @@ without_rights_it_says_what_helps() {
 		fail "no remedy: $(<"$scratch/messages")"
 }
 
-tests=(profiles_have_stacks_by_unwind_tables services_are_found start_and_metrics_name_the_source
+tests=(profiles_have_stacks_by_unwind_tables services_are_found functions_of_the_store_have_their_code
+	private_programs_have_addresses_and_lines start_and_metrics_name_the_source
 	the_server_ends_when_asked without_rights_it_says_what_helps)
 skipped=
 if ((EUID != 0)); then

@@ -402,7 +402,7 @@ def other_machines_need_tls_and_a_token():
     keeper = int(status_of(http_pid)["PPid"])
     def all_processes():
         pids = {server.process.pid, *children(server.process.pid), http_pid}
-        return pids if len(pids) >= 5 else None
+        return pids if len(pids) >= 6 else None
     processes = wait_until(all_processes, "all processes")
     for secret in (b"0123456789abcdef", key.read_bytes().splitlines()[1]):
         check_equal({pid for pid in processes if has_in_memory(pid, secret)}, {keeper, http_pid},

@@ -19,6 +19,7 @@
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
 #include "serve/access.h"
+#include "serve/annotation_server.h"
 #include "serve/listen.h"
 #include "serve/request.h"
 #include "serve/slicer.h"
@@ -249,6 +250,7 @@ struct http_process {
 	struct serve_options options;
 	struct reader_sandbox sandbox;
 	struct supervisor supervisor;
+	struct annotation_server annotation;
 	struct access access;
 	gid_t gid; /* of Unix sockets; -1: the group of this process */
 };
@@ -404,6 +406,20 @@ static int cmd_serve_sample(struct http_process *server, const char *command_lin
 	return err;
 }
 
+/* There is nothing to annotate without a store. */
+static int start_annotation_server(struct http_process *server, struct error *error)
+{
+	const struct annotation_server_config config = {
+		.uid = server->supervisor.uid,
+		.requires_sandbox = server->options.sandbox.require,
+	};
+
+	if (!server->options.store.path)
+		return 0;
+	server->supervisor.http.annotation = &server->annotation;
+	return annotation_server_start(&server->annotation, &config, error);
+}
+
 static int cmd_serve_run(struct http_process *server, int argc, char **argv, struct error *error)
 {
 	size_t size;
@@ -413,6 +429,7 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	struct error later = {""};
 	int err = cmdline && command_line ? 0 : error_errno(error, ENOMEM, "can't serve");
 
+	server->annotation.socket = -1;
 	http->cmdline = cmdline;
 	http->store = server->options.store;
 	http->rate = server->options.session.rate;
@@ -424,6 +441,8 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	if (!err)
 		err = reader_sandbox_start(&server->sandbox, &server->options.sandbox, true, error);
 	if (!err)
+		err = start_annotation_server(server, error);
+	if (!err)
 		err = access_read(&server->access, &server->options.access, error);
 	if (!err)
 		err = open_listeners(server, error);
@@ -431,6 +450,10 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 		err = prepare_store(server, error);
 	if (!err)
 		err = supervisor_start(&server->supervisor, error);
+	/* The server of annotations ends with those who can ask it. */
+	if (server->annotation.socket >= 0)
+		close(server->annotation.socket);
+	server->annotation.socket = -1;
 	/* Before this process forks others. */
 	access_clear(&server->access);
 	if (!err)
@@ -438,6 +461,7 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	for (size_t i = 0; i < http->listener_count; i++)
 		listen_remove(&http->listeners[i]);
 	error_keep_first(&err, error, supervisor_end(&server->supervisor, &later), &later);
+	annotation_server_stop(&server->annotation);
 	reader_sandbox_stop(&server->sandbox);
 	free(cmdline);
 	free(command_line);

@@ -33,6 +33,7 @@ enum child_rights {
 	RIGHTS_NONE, /* sandbox/fork_server.h */
 	RIGHTS_NETWORK, /* debuginfo/debuginfod_helper.h */
 	RIGHTS_HTTP, /* serve/http_rights.h */
+	RIGHTS_READER, /* serve/http_rights.h */
 };
 
 /* tests/lint-processes reads this table. */
@@ -76,6 +77,11 @@ static const struct child_rules {
 		       .deadline_s = 120,
 		       .memory_mib = 1024, .file_mib = 256, .has_secrets = true,
 		       .can_be_stopped = true},
+	/* It ends when the HTTP server has ended. */
+	[CHILD_ANNOTATION_SERVER] = {RIGHTS_READER, .outcome = OUTCOME_SOCKET,
+				     .outlives_parent = true},
+	[CHILD_ANNOTATOR] = {RIGHTS_READER, .outcome = OUTCOME_SOCKET, .nice = 5, .cpu_s = 30,
+			     .deadline_s = 60, .memory_mib = 1024, .file_mib = 64},
 	/* It shows what there is until the user ends it. */
 	[CHILD_PAGER] = {RIGHTS_OF_PARENT, .outcome = OUTCOME_STATUS, .outlives_parent = true},
 };

@@ -30,6 +30,8 @@ enum child_role {
 	CHILD_HTTP_KEEPER, /* starts the HTTP server again */
 	CHILD_HTTP_SERVER,
 	CHILD_JOB, /* makes an answer, or stores a window */
+	CHILD_ANNOTATION_SERVER, /* forks annotators on request */
+	CHILD_ANNOTATOR, /* reads the code of a function for a job */
 	CHILD_PAGER, /* shows text on a terminal */
 };
 

@@ -77,6 +77,14 @@ int landlock_confine(const char *directory)
 	return rules < 0 ? rules : restrict_self(rules, landlock_permit(rules, directory, rights));
 }
 
+int landlock_forbid_changes(void)
+{
+	uint64_t rights;
+	int rules = make_rules(&rights);
+
+	return rules < 0 ? rules : restrict_self(rules, landlock_permit(rules, "/", READING));
+}
+
 int landlock_confine_writing(const char *directory)
 {
 	uint64_t rights = 0;

@@ -10,6 +10,9 @@ int landlock_forbid_files(void);
 /* Permits reading and changes below `directory` only; else as landlock_forbid_files(). */
 int landlock_confine(const char *directory);
 
+/* Permits reading everywhere, and no changes; else as landlock_forbid_files(). */
+int landlock_forbid_changes(void);
+
 /*
  * Permits reading everywhere, and changes below `directory` only. Returns 0 or a negative errno
  * value. Needs no_new_privs.

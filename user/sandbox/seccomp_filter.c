@@ -103,7 +103,6 @@ static const int client_refused_calls[] = {
 	SCMP_SYS(acct),
 	SCMP_SYS(add_key),
 	SCMP_SYS(bpf),
-	SCMP_SYS(chroot),
 	SCMP_SYS(delete_module),
 	SCMP_SYS(execve),
 	SCMP_SYS(execveat),
@@ -119,8 +118,6 @@ static const int client_refused_calls[] = {
 	SCMP_SYS(kexec_file_load),
 	SCMP_SYS(kexec_load),
 	SCMP_SYS(keyctl),
-	SCMP_SYS(kill),
-	SCMP_SYS(mount),
 	SCMP_SYS(mount_setattr),
 	SCMP_SYS(move_mount),
 	SCMP_SYS(open_by_handle_at),
@@ -128,7 +125,6 @@ static const int client_refused_calls[] = {
 	SCMP_SYS(perf_event_open),
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(pidfd_send_signal),
-	SCMP_SYS(pivot_root),
 	SCMP_SYS(process_madvise),
 	SCMP_SYS(process_vm_readv),
 	SCMP_SYS(process_vm_writev),
@@ -143,9 +139,13 @@ static const int client_refused_calls[] = {
 	SCMP_SYS(swapon),
 	SCMP_SYS(tgkill),
 	SCMP_SYS(tkill),
-	SCMP_SYS(umount2),
-	SCMP_SYS(unshare),
 	SCMP_SYS(userfaultfd),
+};
+
+/* What a process needs that makes an empty root directory for workers, and ends them. */
+static const int sandbox_calls[] = {
+	SCMP_SYS(chroot),     SCMP_SYS(kill),    SCMP_SYS(mount),
+	SCMP_SYS(pivot_root), SCMP_SYS(umount2), SCMP_SYS(unshare),
 };
 
 static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t count)
@@ -381,6 +381,21 @@ static int refuse_services(scmp_filter_ctx filter)
 					    COUNT(other_netlink), other_netlink);
 }
 
+static int refuse_to_client(scmp_filter_ctx filter)
+{
+	int err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
+			    COUNT(client_refused_calls));
+
+	if (!err)
+		err = refuse_terminals(filter);
+	if (!err)
+		err = refuse_services(filter);
+	/* Limits of other processes. */
+	return err ? err
+		   : add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
+				  SCMP_CMP_NE, 0);
+}
+
 int seccomp_confine_network_client(void)
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
@@ -388,19 +403,19 @@ int seccomp_confine_network_client(void)
 
 	if (!filter)
 		return -ENOMEM;
-	err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
-			COUNT(client_refused_calls));
+	err = refuse_to_client(filter);
+	if (!err)
+		err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), sandbox_calls, COUNT(sandbox_calls));
 	if (!err)
 		err = refuse_namespaces(filter);
-	if (!err)
-		err = refuse_terminals(filter);
-	if (!err)
-		err = refuse_services(filter);
-	/* Limits of other processes. */
-	if (!err)
-		err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
-				   SCMP_CMP_NE, 0);
 	return load_filter(filter, err);
+}
+
+int seccomp_confine_reader(void)
+{
+	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
+
+	return filter ? load_filter(filter, refuse_to_client(filter)) : -ENOMEM;
 }
 
 void close_other_fds(const int kept[], size_t count)

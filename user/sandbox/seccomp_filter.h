@@ -30,6 +30,12 @@ int seccomp_confine_server(void);
  */
 int seccomp_confine_network_client(void);
 
+/*
+ * As seccomp_confine_network_client(), of a process that starts a server of workers: it may make
+ * namespaces, mount and unmount in them, and signal. Returns as seccomp_confine_worker().
+ */
+int seccomp_confine_reader(void);
+
 /* Closes all fds except those in `kept` (-1: none). */
 void close_other_fds(const int kept[], size_t count);
 

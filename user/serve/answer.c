@@ -23,6 +23,7 @@
 #include "report/flamegraph.h"
 #include "report/folded.h"
 #include "report/speedscope.h"
+#include "serve/annotation_server.h"
 #include "serve/request.h"
 #include "serve/sum.h"
 #include "serve/timeline.h"
@@ -272,6 +273,22 @@ int answer_range(const char *store, const struct request *request, int out, stru
 		err = write_sum(&sum, request->has_base ? &base : NULL, request, out, error);
 	profile_free(sum.profile);
 	profile_free(base.profile);
+	return err;
+}
+
+int answer_annotation(const char *store, const struct request *request,
+		      const struct annotation_server *server, int out, struct error *error)
+{
+	const struct annotation_request wanted = {request->function, request->file};
+	struct sum sum;
+	int err = sum_range(&sum, store, request->from_us, request->until_us, &request->selection,
+			    error);
+
+	if (!err && sum_finish(&sum))
+		err = error_errno(error, ENOMEM, "can't merge profiles");
+	if (!err)
+		err = annotation_server_answer(server, sum.profile, &wanted, out, error);
+	profile_free(sum.profile);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include "sandbox/child.h"
 #include "store/store.h"
 
+struct annotation_server;
 struct error;
 struct request;
 
@@ -43,7 +44,8 @@ struct store_config {
 };
 
 /*
- * All return 0 or a negative errno value; -ENODATA for a flame graph without samples. The files of
+ * All return 0 or a negative errno value; -ENODATA for a flame graph without samples, and
+ * for a function without any. The files of
  * slices are read from their beginning.
  */
 
@@ -59,6 +61,13 @@ int answer_windows(const char *store, const struct request *request, int out, st
 /* The CPU time by service over the steps of the time range: JSON. */
 int answer_timeline(const char *store, const struct request *request, int out, struct error *error);
 int answer_services(const char *store, const struct request *request, int out, struct error *error);
+
+/*
+ * The instructions and lines of the function of the request, in the time range: JSON of
+ * report/annotation_json.h. `server` reads the code; NULL: none does.
+ */
+int answer_annotation(const char *store, const struct request *request,
+		      const struct annotation_server *server, int out, struct error *error);
 
 /*
  * A target for each of the 256 largest services of the time range, in the form of http_sd_configs

@@ -11,6 +11,7 @@
 #include "serve/answer.h"
 
 struct access;
+struct annotation_server;
 
 #define LISTENERS_MAX 8u
 
@@ -35,6 +36,7 @@ struct http_config {
 	struct http_listener listeners[LISTENERS_MAX];
 	size_t listener_count;
 	const struct access *access;
+	const struct annotation_server *annotation; /* reads code; NULL: none does */
 	int socket; /* to the sampler, SOCK_SEQPACKET, of protocol.h */
 	int statm; /* /proc/self/statm of this process, or -1 */
 	struct store_config store;

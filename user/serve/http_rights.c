@@ -10,7 +10,7 @@
 #include "sandbox/landlock.h"
 #include "sandbox/seccomp_filter.h"
 
-int http_rights_reduce(uid_t id, struct error *error)
+static int http_rights_give_up(uid_t id, struct error *error)
 {
 	int err;
 
@@ -22,16 +22,40 @@ int http_rights_reduce(uid_t id, struct error *error)
 		return error_errno(error, -err, "can't give up the rights of root");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	err = seccomp_confine_network_client();
+	return 0;
+}
+
+static int check_filter(int err, struct error *error)
+{
 	return err ? error_errno(error, -err, "can't restrict system calls") : 0;
 }
 
-int http_rights_confine(const char *store, struct error *error)
+int http_rights_reduce(uid_t id, struct error *error)
 {
-	int err = store ? landlock_confine(store) : landlock_forbid_files();
+	return http_rights_give_up(id, error)
+		       ?: check_filter(seccomp_confine_network_client(), error);
+}
 
+int code_rights_reduce(uid_t id, struct error *error)
+{
+	return http_rights_give_up(id, error) ?: check_filter(seccomp_confine_reader(), error);
+}
+
+static int check_landlock(int err, struct error *error)
+{
 	/* Kernels before 5.13 have none, and others may have it disabled. */
 	if (err && err != -ENOSYS && err != -EOPNOTSUPP)
 		return error_errno(error, -err, "can't restrict the access to files");
 	return 0;
+}
+
+int http_rights_confine(const char *store, struct error *error)
+{
+	return check_landlock(store ? landlock_confine(store) : landlock_forbid_files(), error);
+}
+
+int code_rights_confine(struct error *error)
+{
+	return check_landlock(landlock_forbid_changes(), error)
+		       ?: check_filter(seccomp_confine_network_client(), error);
 }

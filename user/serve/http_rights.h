@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The rights of the process that serves HTTP. */
+/* The rights of the process that serves HTTP, and of the process that reads code for it. */
 #ifndef STACKBEAT_SERVE_HTTP_RIGHTS_H
 #define STACKBEAT_SERVE_HTTP_RIGHTS_H
 
@@ -20,5 +20,18 @@ int http_rights_reduce(uid_t id, struct error *error);
  * negative errno value.
  */
 int http_rights_confine(const char *store, struct error *error);
+
+/*
+ * Of a process that reads files: as http_rights_reduce(), but it may start a server of workers
+ * (sandbox/fork_server.h).
+ */
+int code_rights_reduce(uid_t id, struct error *error);
+
+/*
+ * Then, when that server was started: permits what http_rights_reduce() does, and no change of a
+ * file. Where the kernel has no Landlock, the process can change the files of
+ * its user. Returns 0 or a negative errno value.
+ */
+int code_rights_confine(struct error *error);
 
 #endif

@@ -98,6 +98,9 @@ int query_run(void *arg, struct child *job, struct error *error)
 		return answer_timeline(store->path, &query->request, file, error);
 	case QUERY_TARGETS:
 		return answer_targets(store->path, &query->request, query->host, file, error);
+	case QUERY_ANNOTATION:
+		return answer_annotation(store->path, &query->request,
+					 query->http->config->annotation, file, error);
 	case QUERY_STORE:
 		knowing.damaged = &query->http->damaged;
 		return store_slices(&knowing, query->slices, query->slice_count, query->http->again,
@@ -110,7 +113,8 @@ int query_run(void *arg, struct child *job, struct error *error)
 /* Of `places`, a query may have those that are not kept from it; `kept` is one kind of them. */
 static size_t places_for(const struct query *query, size_t places, size_t kept)
 {
-	const bool is_profile = query->kind == QUERY_PROFILE || query->kind == QUERY_RANGE;
+	const bool is_profile = query->kind == QUERY_PROFILE || query->kind == QUERY_RANGE ||
+				query->kind == QUERY_ANNOTATION;
 
 	return places - (is_profile ? kept : 0) - (query->is_tcp ? kept : 0);
 }

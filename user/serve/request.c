@@ -186,6 +186,8 @@ enum parameter {
 	BASE_UNTIL,
 	BASE_SERVICE,
 	STEPS,
+	FUNCTION,
+	FILE_NAME,
 	DEBUG,
 	GC,
 };
@@ -207,6 +209,8 @@ static const char *const names[] = {
 	[BASE_UNTIL] = "base_until",
 	[BASE_SERVICE] = "base_service",
 	[STEPS] = "steps",
+	[FUNCTION] = "function",
+	[FILE_NAME] = "file",
 	[DEBUG] = "debug",
 	[GC] = "gc",
 };
@@ -258,6 +262,10 @@ int request_parameter(struct request *request, const char *key, const char *valu
 		return parse_string(key, value, &request->base_service, error);
 	case STEPS:
 		return parse_steps(request, value, error);
+	case FUNCTION:
+		return parse_string(key, value, &request->function, error);
+	case FILE_NAME:
+		return parse_string(key, value, &request->file, error);
 	case DEBUG: /* of Go's handlers; they change nothing here */
 	case GC:
 		return 0;
@@ -292,9 +300,8 @@ static int check_base(struct request *request, struct error *error)
 #define SET(parameter) (1u << (parameter))
 #define OF_GO (SET(DEBUG) | SET(GC))
 #define OF_TIME (SET(FROM) | SET(UNTIL))
-#define OF_PROFILE                                                                                 \
-	(SET(PID) | SET(CGROUP) | SET(CONTAINER) | SET(SERVICE) | SET(LABELS) | SET(SYMBOLS) |     \
-	 SET(FORMAT) | SET(GROUP))
+#define OF_SAMPLES (SET(PID) | SET(CGROUP) | SET(CONTAINER) | SET(SERVICE))
+#define OF_PROFILE (OF_SAMPLES | SET(LABELS) | SET(SYMBOLS) | SET(FORMAT) | SET(GROUP))
 
 static const uint32_t allowed[] = {
 	[REQUEST_SESSION] = OF_PROFILE | SET(SECONDS) | SET(RATE) | OF_GO,
@@ -302,6 +309,7 @@ static const uint32_t allowed[] = {
 		OF_PROFILE | OF_TIME | SET(BASE_FROM) | SET(BASE_UNTIL) | SET(BASE_SERVICE) | OF_GO,
 	[REQUEST_LIST] = OF_TIME | OF_GO,
 	[REQUEST_TIMELINE] = OF_TIME | SET(STEPS) | OF_GO,
+	[REQUEST_ANNOTATION] = OF_SAMPLES | OF_TIME | SET(FUNCTION) | SET(FILE_NAME) | OF_GO,
 	[REQUEST_OTHER] = UINT32_MAX,
 };
 
@@ -327,6 +335,8 @@ int request_check(struct request *request, enum request_purpose purpose, struct 
 		return error_set(error, EINVAL,
 				 "the time range is empty: 'from' is not before "
 				 "'until'");
+	if (purpose == REQUEST_ANNOTATION && !request->function)
+		return error_set(error, EINVAL, "there is no function: add 'function=NAME'");
 	if (request->group && request->format != REQUEST_FLAMEGRAPH)
 		return error_set(error, EINVAL, "group: with format=flamegraph only");
 	/* A label that samples are grouped by is to be kept. */

@@ -38,6 +38,7 @@ enum request_purpose {
 	REQUEST_RANGE, /* a profile of a time range of the store */
 	REQUEST_LIST, /* a list of what is stored in a time range */
 	REQUEST_TIMELINE,
+	REQUEST_ANNOTATION,
 	REQUEST_OTHER, /* all parameters are ignored */
 };
 
@@ -54,6 +55,7 @@ struct request {
 	int64_t base_from_us, base_until_us;
 	const char *base_service;
 	uint32_t steps; /* of a timeline */
+	const char *function, *file; /* of an annotation; `file` NULL: any */
 	uint32_t given; /* private: parameters that were given */
 };
 

@@ -28,7 +28,7 @@ static const struct route {
 	{"/debug/pprof/profile", QUERY_PROFILE}, {"/metrics", QUERY_COUNTERS},
 	{"/api/profile", QUERY_RANGE},           {"/api/windows", QUERY_WINDOWS},
 	{"/api/services", QUERY_SERVICES},       {"/api/targets", QUERY_TARGETS},
-	{"/api/timeline", QUERY_TIMELINE},
+	{"/api/timeline", QUERY_TIMELINE},       {"/api/annotate", QUERY_ANNOTATION},
 };
 
 static const char index_page[] =
@@ -43,6 +43,9 @@ static const char index_page[] =
 	"<li><a href=\"/api/timeline\">timeline</a> of the services: from, until, steps\n"
 	"<li><a href=\"/api/profile\">profile of a time range</a>: from, until, and as above; with "
 	"format=flamegraph also group, base_from, base_until, base_service\n"
+	"<li>/api/annotate: a function of a time range by instruction and line: function, file, "
+	"from, "
+	"until, service, container, cgroup, pid\n"
 	"<li><a href=\"/api/targets\">targets</a>: one for each service\n"
 	"<li><a href=\"/metrics\">metrics</a>\n</ul>\n";
 
@@ -194,6 +197,8 @@ static enum request_purpose purpose_of(enum query_kind kind)
 		return REQUEST_RANGE;
 	case QUERY_TIMELINE:
 		return REQUEST_TIMELINE;
+	case QUERY_ANNOTATION:
+		return REQUEST_ANNOTATION;
 	case QUERY_WINDOWS:
 	case QUERY_SERVICES:
 	case QUERY_TARGETS:

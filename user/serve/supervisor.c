@@ -20,6 +20,7 @@
 #include "sandbox/child.h"
 #include "sandbox/seccomp_filter.h"
 #include "serve/access.h"
+#include "serve/annotation_server.h"
 #include "serve/connections.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
@@ -96,9 +97,16 @@ struct preparation {
 /* In the parent of the process that serves HTTP; `report` stays open. */
 static int prepare_http_server(struct supervisor *server, int report, struct error *error)
 {
-	int kept[LISTENERS_MAX + 6] = {STDIN_FILENO,        STDOUT_FILENO, STDERR_FILENO,
-				       server->http.socket, server->lock,  report};
-	size_t count = 6;
+	int kept[LISTENERS_MAX + 7] = {
+		STDIN_FILENO,
+		STDOUT_FILENO,
+		STDERR_FILENO,
+		server->http.socket,
+		server->lock,
+		report,
+		server->http.annotation ? server->http.annotation->socket : -1,
+	};
+	size_t count = 7;
 	sigset_t set;
 	int err;
 

@@ -23,6 +23,7 @@
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
 #include "serve/access.h"
+#include "serve/annotation_server.h"
 #include "serve/connections.h"
 #include "serve/http.h"
 #include "serve/http_rights.h"
@@ -37,7 +38,7 @@
 
 /* What the functions below return. */
 static struct {
-	int sandbox_err, listen_err, create_err, lock_err, sampler_err;
+	int sandbox_err, annotation_err, listen_err, create_err, lock_err, sampler_err;
 	int load_err, reduce_err, confine_err, access_err, http_err; /* in the HTTP server */
 	unsigned int crashes; /* of the HTTP server */
 	unsigned int long_lives; /* the number of the first servers that live long */
@@ -69,6 +70,9 @@ static struct {
 	unsigned int caches_closed;
 	uid_t owner;
 	unsigned int samplers, stops;
+	struct annotation_server_config annotation;
+	unsigned int annotation_servers, annotation_stops;
+	int annotation_socket;
 	int lock, sockets[LISTENERS_MAX];
 } done;
 
@@ -82,6 +86,7 @@ static struct shared {
 	struct http_config http;
 	char store[64], confined[64], cmdline[256], accessed[64];
 	bool signals_are_blocked, faults_are_blocked, listeners_are_open, lock_is_open;
+	bool can_annotate;
 	bool has_statm, has_ended;
 } * shared;
 
@@ -188,6 +193,22 @@ void reader_sandbox_use(const struct reader_sandbox *sandbox, const struct sandb
 {
 	(void)sandbox;
 	symbolize->timeout_s = options->timeout_s;
+}
+
+int annotation_server_start(struct annotation_server *server,
+			    const struct annotation_server_config *config, struct error *error)
+{
+	done.annotation = *config;
+	done.annotation_servers++;
+	server->socket = done.annotation_socket = open_null();
+	return fake.annotation_err ? error_set(error, -fake.annotation_err, "no annotations") : 0;
+}
+
+void annotation_server_stop(struct annotation_server *server)
+{
+	done.annotation_stops++;
+	if (server->socket >= 0)
+		close(server->socket);
 }
 
 int listen_inherit(struct http_listener *listeners, size_t *count, bool any, struct error *error)
@@ -304,6 +325,7 @@ int http_run(const struct http_config *config, struct error *error)
 	shared->faults_are_blocked = sigismember(&set, SIGSEGV) || sigismember(&set, SIGBUS) ||
 				     sigismember(&set, SIGABRT);
 	shared->lock_is_open = is_open(done.lock);
+	shared->can_annotate = config->annotation && is_open(config->annotation->socket);
 	shared->listeners_are_open = true;
 	for (size_t i = 0; i < config->listener_count; i++)
 		shared->listeners_are_open &= is_open(config->listeners[i].socket);
@@ -347,6 +369,8 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	done.timeout_s = config->symbolize->timeout_s;
 	snprintf(done.command_line, sizeof(done.command_line), "%s", config->command_line);
 	assert_true(is_open(config->socket));
+	/* The server of annotations ends with the HTTP server. */
+	assert_true(done.annotation_socket < 0 || !is_open(done.annotation_socket));
 	/* These are the server's alone: a store can be used again once that has ended. */
 	assert_false(is_open(done.lock));
 	for (size_t i = 0; i < fake.inherited; i++)
@@ -389,7 +413,7 @@ static int serve(const char *line)
 
 	memset(&done, 0, sizeof(done));
 	memset(shared, 0, sizeof(*shared));
-	done.lock = -1;
+	done.lock = done.annotation_socket = -1;
 	status = run_command(cmd_serve, line);
 	assert_true(is_open(STDIN_FILENO));
 	/* An error ends the process. */
@@ -446,8 +470,12 @@ static void options_have_defaults(void **state)
 	assert_string_equal(done.created, "/var/lib/stackbeat");
 	assert_int_equal(done.owner, (uid_t)-1);
 	assert_int_equal(done.stops, 1);
+	assert_int_equal(done.annotation_servers, 1);
+	assert_int_equal(done.annotation_stops, 1);
+	assert_false(done.annotation.requires_sandbox);
 
 	assert_int_equal(shared->servers, 1);
+	assert_true(shared->can_annotate);
 	assert_string_equal(shared->store, "/var/lib/stackbeat");
 	assert_string_equal(shared->confined, "/var/lib/stackbeat");
 	assert_string_equal(shared->accessed, "/var/lib/stackbeat");
@@ -556,6 +584,9 @@ static void options_are_parsed(void **state)
 	assert_string_equal(done.command_line, "stackbeat serve -q -F 1000 --no-store --sandbox "
 					       "require --symbolize-timeout 9 --listen a");
 	assert_true(done.requires_sandbox);
+	/* There is nothing to annotate. */
+	assert_int_equal(done.annotation_servers, 0);
+	assert_false(shared->can_annotate);
 	assert_int_equal(done.timeout_s, 9);
 	assert_false(done.has_store);
 	assert_string_equal(done.created, "");
@@ -693,6 +724,11 @@ static void what_fails_is_said(void **state)
 	fake.sandbox_err = -EPERM;
 	assert_serve_fails("serve", "stackbeat: no sandbox\n");
 	assert_string_equal(done.created, "");
+	reset(NULL);
+	fake.annotation_err = -EAGAIN;
+	assert_serve_fails("serve", "stackbeat: no annotations\n");
+	assert_string_equal(done.created, "");
+	assert_int_equal(done.annotation_stops, 1);
 	reset(NULL);
 	fake.mkdir_err = EACCES;
 	assert_serve_fails("serve", "stackbeat: /run/stackbeat: Permission denied\n");

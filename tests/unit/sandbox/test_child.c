@@ -75,7 +75,8 @@ static void check_priorities(void)
 		[CHILD_SLICE_EXPORTER] = 5,
 		[CHILD_EXTRA_SESSION] = 5,
 	};
-	static const int nice[CHILD_ROLES] = {[CHILD_TABLE_WORKER] = 5, [CHILD_JOB] = 5};
+	static const int nice[CHILD_ROLES] = {
+		[CHILD_TABLE_WORKER] = 5, [CHILD_JOB] = 5, [CHILD_ANNOTATOR] = 5};
 
 	nice_before = getpriority(PRIO_PROCESS, 0);
 	for (int role = 0; role < CHILD_ROLES; role++) {
@@ -102,21 +103,22 @@ static void roles_have_priorities(void **state)
 /* Returns the number of the limit that is not as it should be; 0: none. */
 static int check_limits_of_job(enum child_role role)
 {
+	const bool is_job = role == CHILD_JOB;
+	const rlim_t cpu_s = is_job ? 60 : 30, file_mib = is_job ? 256 : 64;
 	struct rlimit cpu, file;
 	sigset_t blocked;
 
-	(void)role;
 	if (memory_limit.rlim_cur != 1024 * MIB || memory_limit.rlim_max != 1024 * MIB)
 		return 1;
-	if (getrlimit(RLIMIT_CPU, &cpu) || cpu.rlim_cur != 60 || cpu.rlim_max != 60)
+	if (getrlimit(RLIMIT_CPU, &cpu) || cpu.rlim_cur != cpu_s || cpu.rlim_max != cpu_s)
 		return 2;
-	if (getrlimit(RLIMIT_FSIZE, &file) || file.rlim_max != 256 * MIB)
+	if (getrlimit(RLIMIT_FSIZE, &file) || file.rlim_max != file_mib * MIB)
 		return 3;
 	if (signal(SIGXFSZ, SIG_DFL) != SIG_IGN)
 		return 4;
 	if (sigprocmask(SIG_SETMASK, NULL, &blocked) || sigismember(&blocked, SIGALRM))
 		return 5;
-	return alarm(0) < 100 ? 6 : 0;
+	return alarm(0) < (is_job ? 100 : 50) ? 6 : 0;
 }
 
 static int check_limits_of_others(enum child_role role)
@@ -141,8 +143,9 @@ static void jobs_have_limits(void **state)
 	sigaddset(&set, SIGALRM);
 	sigprocmask(SIG_BLOCK, &set, &before);
 	for (int role = 0; role < CHILD_ROLES; role++)
-		assert_int_equal(status_of(role, role == CHILD_JOB ? check_limits_of_job
-								   : check_limits_of_others),
+		assert_int_equal(status_of(role, role == CHILD_JOB || role == CHILD_ANNOTATOR
+							 ? check_limits_of_job
+							 : check_limits_of_others),
 				 0);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
@@ -150,7 +153,8 @@ static void jobs_have_limits(void **state)
 static bool outlives_parent(enum child_role role)
 {
 	return role == CHILD_SANDBOX_SERVER || role == CHILD_DEBUGINFOD_HELPER ||
-	       role == CHILD_FILE_EXPORTER || role == CHILD_HTTP_KEEPER || role == CHILD_PAGER;
+	       role == CHILD_FILE_EXPORTER || role == CHILD_HTTP_KEEPER || role == CHILD_PAGER ||
+	       role == CHILD_ANNOTATION_SERVER;
 }
 
 static int signal_of_parent(enum child_role role)

@@ -108,6 +108,16 @@ static int no_file_opens(void)
 	return read(open_file, &byte, 1) != 1;
 }
 
+static int all_files_are_readable(void)
+{
+	if (landlock_forbid_changes())
+		return 1;
+	if (may_write(in_sandbox("file")) || may_write(in_sandbox("new")) ||
+	    mkdir(in_sandbox("d"), 0700) == 0 || unlink(in_sandbox("file")) == 0)
+		return 2;
+	return open(in_sandbox("file"), O_RDONLY) < 0 || open(sandbox, O_RDONLY | O_DIRECTORY) < 0;
+}
+
 static int one_directory_is_writable(void)
 {
 	if (landlock_confine_writing(in_sandbox("own")))
@@ -150,6 +160,7 @@ static void files_are_restricted(void **state)
 		skip();
 	}
 	assert_in_child(no_file_opens);
+	assert_in_child(all_files_are_readable);
 	assert_in_child(one_directory_is_writable);
 	assert_in_child(missing_directory_is_an_error);
 }

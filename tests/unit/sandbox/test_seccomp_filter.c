@@ -793,6 +793,44 @@ static void network_client_has_the_network_and_files_only(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Of what the network client must not do, it may do what a server of workers needs. */
+static void reader_may_start_a_server_of_workers(void **state)
+{
+	int status;
+	pid_t child;
+
+	(void)state;
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (seccomp_confine_reader())
+			_exit(1);
+		for (size_t i = 0; i < sizeof(client_refused) / sizeof(client_refused[0]); i++) {
+			errno = 0;
+			if (client_refused[i].function != signal_parent &&
+			    (client_refused[i].function() >= 0 || errno != EPERM)) {
+				print_error("%s: %d\n", client_refused[i].name, errno);
+				_exit(1);
+			}
+		}
+		if (kill(getpid(), 0))
+			_exit(6);
+		if (!all_other_families_are_refused())
+			_exit(2);
+		/* By the filter, that is: no flag, and a file descriptor that is none. */
+		if (syscall(SYS_unshare, 0) || syscall(SYS_setns, -1, 0) == 0 || errno != EPERM)
+			_exit(3);
+		if (syscall(SYS_umount2, "/none", 0) == 0 || (errno != ENOENT && geteuid() == 0))
+			_exit(4);
+		/* The server of workers confines itself further. */
+		if (seccomp_confine_server())
+			_exit(5);
+		_exit(open("/", O_RDONLY) >= 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -806,6 +844,7 @@ int main(void)
 #endif
 		cmocka_unit_test(server_opens_no_file),
 		cmocka_unit_test(network_client_has_the_network_and_files_only),
+		cmocka_unit_test(reader_may_start_a_server_of_workers),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

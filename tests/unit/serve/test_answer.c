@@ -552,6 +552,34 @@ static void timeline_has_the_services(void **state)
 	free(text);
 }
 
+/* Without a process that reads code, by the samples of the selected time and service. */
+static void functions_are_annotated(void **state)
+{
+	int out = new_file();
+	char *text;
+
+	(void)state;
+	store(0, 6, false);
+	request.from_us = start_ns / 1000;
+	request.function = "fib";
+	request.selection.service = "app";
+	assert_int_equal(answer_annotation(sandbox, &request, NULL, out, &error), 0);
+	text = content_of(out, NULL);
+	assert_non_null(strstr(text, "\"total\":360000000,\"problem\":\"no code is read here\","));
+	assert_non_null(strstr(text, "\"file\":\"/src/app.c\",\"line\":42}]"));
+	free(text);
+	out = new_file();
+	request.file = "libx.so";
+	assert_int_equal(answer_annotation(sandbox, &request, NULL, out, &error), -ENODATA);
+	assert_non_null(strstr(error.text, "no function 'fib' in libx.so"));
+	request.file = NULL;
+	request.selection.service = "none";
+	assert_int_equal(answer_annotation(sandbox, &request, NULL, out, &error), -ENODATA);
+	assert_int_equal(answer_annotation(in_sandbox("no"), &request, NULL, out, &error), -ENOENT);
+	assert_int_equal(lseek(out, 0, SEEK_END), 0);
+	close(out);
+}
+
 static void missing_store_is_an_error(void **state)
 {
 	const char *missing = in_sandbox("missing");
@@ -603,6 +631,7 @@ int main(void)
 		TEST(flame_graphs_are_compared_with_a_base),
 		TEST(flame_graph_needs_samples),
 		TEST(timeline_has_the_services),
+		TEST(functions_are_annotated),
 		TEST(missing_store_is_an_error),
 		TEST(unreadable_windows_are_named),
 	};

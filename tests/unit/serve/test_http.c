@@ -538,6 +538,9 @@ static void invalid_parameters_are_refused(void **state)
 	assert_string_equal(body, "there is no parameter 'base_from' here\n");
 	assert_int_equal(get("/api/timeline?service=app"), 400);
 	assert_int_equal(get("/api/services?steps=5"), 400);
+	assert_int_equal(get("/api/annotate?function=main&format=folded"), 400);
+	assert_int_equal(get("/api/annotate"), 400);
+	assert_non_null(strstr(body, "add 'function=NAME'"));
 	assert_int_equal(get("/api/targets?seconds=5"), 400);
 	assert_int_equal(get("/api/profile?seconds=5"), 400);
 	assert_int_equal(get("/api/windows?gc"), 200);

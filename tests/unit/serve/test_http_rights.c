@@ -237,6 +237,26 @@ static bool confine_to_open_files(void)
 	return true;
 }
 
+/* What reads code may start workers before it is confined. */
+static bool confine_reader(void)
+{
+	struct error error = {0};
+	int sockets[2];
+
+	CHECK(geteuid() || (!chmod(outside, 0666) && !chmod(inside, 0600)));
+	CHECK(!code_rights_reduce(SERVER_USER, &error));
+	CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
+	CHECK(execl("/bin/true", "true", NULL) < 0 && errno == EPERM);
+	CHECK(!kill(getpid(), 0) && !socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	CHECK(!code_rights_confine(&error));
+	CHECK(have_no_rights());
+	CHECK(open(outside, O_RDONLY) >= 0);
+	CHECK(geteuid() != SERVER_USER || (open(inside, O_RDONLY) < 0 && errno == EACCES));
+	CHECK(open(outside, O_RDWR) < 0 && errno == EACCES);
+	CHECK(open(in_sandbox("new"), O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
+	return true;
+}
+
 /* Kernels without Landlock, and those that have it disabled, are used as they are. */
 static bool confine_without_landlock(void)
 {
@@ -248,6 +268,7 @@ static bool confine_without_landlock(void)
 	CHECK(!http_rights_confine(store, &error) && !http_rights_confine(NULL, &error));
 	CHECK(!*error.text);
 	landlock_error = EMFILE;
+	CHECK(code_rights_confine(&error) == -EMFILE);
 	CHECK(http_rights_confine(store, &error) == -EMFILE);
 	CHECK(strstr(error.text, "can't restrict the access to files"));
 	CHECK(http_rights_confine(NULL, &error) == -EMFILE);
@@ -319,6 +340,13 @@ static void files_are_those_that_are_open(void **state)
 	assert_in_child(confine_to_open_files);
 }
 
+static void readers_change_no_files(void **state)
+{
+	(void)state;
+	have_landlock();
+	assert_in_child(confine_reader);
+}
+
 static void landlock_may_be_missing(void **state)
 {
 	(void)state;
@@ -333,7 +361,7 @@ int main(void)
 		TEST(root_becomes_the_user),        TEST(other_user_loses_its_rights),
 		TEST(capabilities_are_given_up),    TEST(root_does_not_stay),
 		TEST(files_are_those_of_the_store), TEST(files_are_those_that_are_open),
-		TEST(landlock_may_be_missing),
+		TEST(readers_change_no_files),      TEST(landlock_may_be_missing),
 	};
 
 	return cmocka_run_group_tests_name("http_rights", tests, NULL, NULL);

@@ -89,6 +89,13 @@ int answer_services(const char *store, const struct request *request, int out, s
 	return write_answer(out);
 }
 
+int answer_annotation(const char *store, const struct request *request,
+		      const struct annotation_server *reader, int out, struct error *error)
+{
+	(void)store, (void)request, (void)reader, (void)error;
+	return write_answer(out);
+}
+
 int answer_targets(const char *store, const struct request *request, const char *host, int out,
 		   struct error *error)
 {

@@ -182,6 +182,13 @@ int answer_timeline(const char *store, const struct request *request, int out, s
 	return answer_range(store, request, out, error);
 }
 
+int answer_annotation(const char *store, const struct request *request,
+		      const struct annotation_server *reader, int out, struct error *error)
+{
+	(void)reader;
+	return answer_range(store, request, out, error);
+}
+
 int answer_targets(const char *store, const struct request *request, const char *host, int out,
 		   struct error *error)
 {

@@ -232,22 +232,24 @@ static void parameters_are_those_of_the_path(void **state)
 {
 	static const struct {
 		const char *key, *value;
-		bool allowed[REQUEST_OTHER]; /* session, range, list, timeline */
+		bool allowed[REQUEST_OTHER]; /* session, range, list, timeline, annotation */
 	} cases[] = {
-		{"seconds", "1", {true, false, false, false}},
-		{"hz", "1", {true, false, false, false}},
-		{"pid", "1", {true, true, false, false}},
-		{"cgroup", "/a", {true, true, false, false}},
-		{"container", "a", {true, true, false, false}},
-		{"service", "a", {true, true, false, false}},
-		{"labels", "pid", {true, true, false, false}},
-		{"symbols", "0", {true, true, false, false}},
-		{"format", "folded", {true, true, false, false}},
-		{"from", "1", {false, true, true, true}},
-		{"until", "9000", {false, true, true, true}},
-		{"steps", "5", {false, false, false, true}},
-		{"debug", "1", {true, true, true, true}},
-		{"gc", "1", {true, true, true, true}},
+		{"seconds", "1", {true, false, false, false, false}},
+		{"hz", "1", {true, false, false, false, false}},
+		{"pid", "1", {true, true, false, false, true}},
+		{"cgroup", "/a", {true, true, false, false, true}},
+		{"container", "a", {true, true, false, false, true}},
+		{"service", "a", {true, true, false, false, true}},
+		{"labels", "pid", {true, true, false, false, false}},
+		{"symbols", "0", {true, true, false, false, false}},
+		{"format", "folded", {true, true, false, false, false}},
+		{"from", "1", {false, true, true, true, true}},
+		{"until", "9000", {false, true, true, true, true}},
+		{"steps", "5", {false, false, false, true, false}},
+		{"function", "main", {false, false, false, false, true}},
+		{"file", "app", {false, false, false, false, true}},
+		{"debug", "1", {true, true, true, true, true}},
+		{"gc", "1", {true, true, true, true, true}},
 	};
 	struct request request;
 	struct error error;
@@ -261,6 +263,8 @@ static void parameters_are_those_of_the_path(void **state)
 			assert_int_equal(
 				request_parameter(&request, cases[i].key, cases[i].value, &error),
 				0);
+			if (purpose == REQUEST_ANNOTATION)
+				request.function = "main";
 			error.text[0] = '\0';
 			assert_int_equal(
 				request_check(&request, (enum request_purpose)purpose, &error),
@@ -269,6 +273,20 @@ static void parameters_are_those_of_the_path(void **state)
 				assert_non_null(strstr(error.text, cases[i].key));
 		}
 	}
+}
+
+static void annotations_have_a_function(void **state)
+{
+	struct request request;
+	struct error error;
+
+	(void)state;
+	assert_string_equal(parse("function", "a b").function, "a b");
+	assert_string_equal(parse("file", "/bin/a").file, "/bin/a");
+	refuse("function", "", "empty");
+	request_init(&request, 7200 * INT64_C(1000000));
+	assert_int_equal(request_check(&request, REQUEST_ANNOTATION, &error), -EINVAL);
+	assert_non_null(strstr(error.text, "function=NAME"));
 }
 
 /* Answers lack the names of processes otherwise. */
@@ -398,6 +416,7 @@ int main(void)
 		cmocka_unit_test(range_must_not_be_empty),
 		cmocka_unit_test(base_is_completed),
 		cmocka_unit_test(parameters_are_those_of_the_path),
+		cmocka_unit_test(annotations_have_a_function),
 		cmocka_unit_test(grouping_keeps_its_label),
 		cmocka_unit_test(hosts_of_the_loopback),
 		cmocka_unit_test(hosts_of_the_machine),
