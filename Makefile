@@ -128,11 +128,11 @@ $(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
-# For tests/interop/web.
+# For tests/interop/web. Its profiles have its build ID.
 $(B)/web/serve_store: tests/interop/web/serve_store.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO_OBJECTS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -Wl,--build-id=0x5365727665 -o $@ $^ $(LIBS)
 
 # For tests/bench/reader.
 $(B)/bench/read_samples: tests/bench/read_samples.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO_OBJECTS)

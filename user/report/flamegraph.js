@@ -717,6 +717,9 @@
 	];
 	const bar = create("div", { class: "selected" }, create("span", {}, selected, " ", numbers),
 		create("span", { class: "actions" }, ...actions));
+	// A page that has the flame graph in a frame says so if it shows the code of functions.
+	const annotation = button("Annotate", "The instructions and lines of this function (a)", annotate);
+	window.addEventListener("stackbeat:annotations", () => bar.lastChild.prepend(annotation));
 	const surface = createSvg("svg", { class: "frames", "aria-hidden": "true" });
 	const paper = create("div", { class: "paper" }, surface);
 	const graph = create("div", {
@@ -837,7 +840,7 @@
 		const frame = at.panel.tree.frame[at.node];
 		selected.title = [names[frame], libraryOf(frame), sourceOf(frame)].filter(Boolean).join("\n");
 		numbers.textContent = describe(at.panel, at.node);
-		actions[0].disabled = actions[1].disabled = !isFunction(at.panel, at.node);
+		actions[0].disabled = actions[1].disabled = annotation.disabled = !isFunction(at.panel, at.node);
 	}
 
 	// ---- Actions on the selected frame ----
@@ -856,6 +859,14 @@
 		const { panel, node } = selectedFrame();
 		if (isFunction(panel, node))
 			go({ f: nameAt(panel, node), q: "" });
+	}
+
+	function annotate() {
+		const { panel, node } = selectedFrame(), frame = panel.tree.frame[node];
+		if (annotation.isConnected && isFunction(panel, node))
+			window.dispatchEvent(new CustomEvent("stackbeat:annotate", {
+				detail: { function: names[frame], file: libraryOf(frame) },
+			}));
 	}
 
 	function copyName() {
@@ -1241,7 +1252,7 @@
 
 	const keys = {
 		"/": () => focusSearch(),
-		s: pivot, h: highlight, c: copyName, C: copyStack,
+		a: annotate, s: pivot, h: highlight, c: copyName, C: copyStack,
 		r: () => collapse.click(), i: () => inversion.click(), u: () => direction.click(), t: () => tableSwitch.click(), "?": toggleHelp,
 		n: () => nextMatch(1), N: () => nextMatch(-1),
 		Escape: () => escape(),

@@ -19,6 +19,8 @@
 	const LEFT = 34, BOTTOM = 18, TOP = 6; // px beside the bars
 	const LEGEND_FOLDED = 6; // services of the legend on a narrow screen, as in page.css
 	const LIVE_PAUSE = 15000; // ms
+	const LINES_SHOWN = 10; // above the instructions
+	const FOLD_MIN = 12, FOLD_BESIDE = 3; // instructions without samples
 	const GROUPS = ["service", "comm", "thread", "pid", "container", "cgroup", "truncated"];
 	const FILTERS = ["pid", "container", "cgroup"];
 	const TIME_MAX = 253402300799; // of the year 9999
@@ -26,7 +28,7 @@
 
 	const element = (id) => document.getElementById(id);
 	const chart = element("chart"), picture = element("picture"), tip = element("tip");
-	const frame = element("graph"), status = element("status");
+	const frame = element("graph"), status = element("status"), code = element("code");
 
 	// What is shown; it is in the fragment of the URL. Times are in seconds since 1970.
 	const initial = {
@@ -39,12 +41,15 @@
 		f: "", // filter, "pid=4711"
 		g: "", // label that is the second row of the flame graph, or "none"; services unless there is one
 		l: "", // "1": follows the time
+		n: "", // function that is annotated; none
+		o: "", // its program or library; any
 		v: "", // state of the flame graph: its fragment
 	};
 	const state = { ...initial };
 	let range = null; // of the chart: from, until
 	let data = null; // answer for it
 	let shownGraph = ""; // URL
+	let shownCode = ""; // URL
 	let graphError = ""; // instead of the flame graph
 	let stored = ["", ""]; // what is to be known of the profiles of the selected time, and of the base
 	let hovered = -1; // step
@@ -244,6 +249,7 @@
 		const { signal } = controller;
 		showTools();
 		showGraph();
+		showCode();
 		try {
 			if (isNew) {
 				const loaded = await loadChart(next, signal);
@@ -252,8 +258,9 @@
 					return;
 				// The same time, with a window that has been stored meanwhile.
 				if (again && data && data.sum !== loaded.sum) {
-					shownGraph = "";
+					shownGraph = shownCode = "";
 					showGraph();
+					showCode();
 				}
 				data = loaded;
 				hovered = -1;
@@ -314,6 +321,9 @@
 				frame.src = "about:blank";
 		} else {
 			setView(frame.contentWindow.location.hash);
+			frame.contentWindow.dispatchEvent(new CustomEvent("stackbeat:annotations"));
+			frame.contentWindow.addEventListener("stackbeat:annotate", (event) =>
+				openCode(event.detail.function, event.detail.file));
 			frame.contentWindow.addEventListener("stackbeat:state", (event) => {
 				// Not of a chart that is being replaced.
 				if (url === shownGraph)
@@ -323,6 +333,173 @@
 		if (data || graphError)
 			showStatus();
 	});
+
+	// ---- The annotated function ----
+
+	function openCode(name, file) {
+		// The flame graph stays as it is, with its zoomed frame.
+		go({ n: name, o: file, v: state.v });
+		code.focus({ preventScroll: true });
+	}
+
+	function closeCode() {
+		go({ n: "", o: "", v: state.v });
+	}
+
+	function annotationUrl() {
+		const parameters = filterParameters(), [from, until] = selected();
+		parameters.set("from", from);
+		parameters.set("until", until);
+		parameters.set("function", state.n);
+		if (state.o)
+			parameters.set("file", state.o);
+		return "/api/annotate?" + parameters;
+	}
+
+	let codeController = null; // of the last request
+	async function showCode() {
+		const url = state.n ? annotationUrl() : "";
+		if (url === shownCode)
+			return;
+		shownCode = url;
+		if (codeController)
+			codeController.abort();
+		codeController = null;
+		code.hidden = !url;
+		if (!url)
+			return code.replaceChildren();
+		codeController = new AbortController();
+		const { signal } = codeController;
+		// What is there stays until then, unless it is another function.
+		if (code.dataset.name !== state.n)
+			code.replaceChildren(codeTitle(state.n), create("p", {}, "reading the code …"));
+		code.dataset.name = state.n;
+		try {
+			const annotation = await request(url, signal);
+			if (!signal.aborted)
+				drawCode(annotation);
+		} catch (error) {
+			if (signal.aborted)
+				return;
+			// It is asked again.
+			shownCode = "";
+			code.dataset.name = "";
+			code.replaceChildren(codeTitle(state.n), create("p", { class: "wrong" },
+				error instanceof TypeError ? "the server does not answer" : error.message));
+		}
+	}
+
+	function codeTitle(name) {
+		const close = create("button", { type: "button", title: "Close (Esc)", "aria-label": "Close" }, "×");
+		close.addEventListener("click", closeCode);
+		return create("header", {}, create("h2", {}, name), close);
+	}
+
+	function drawCode(annotation) {
+		const formatValue = annotation.unit === "nanoseconds" ? (value) => formatSeconds(value / 1e9) : String;
+		code.replaceChildren(codeTitle(state.n), ...(annotation.inlined ?
+			[create("p", {}, "It is always inlined: these functions have it.")] : []),
+		...annotation.functions.flatMap((entry) => drawFunction(entry, annotation, formatValue)),
+		...(annotation.problem ? [create("p", { class: "note" }, `Without instructions: ${annotation.problem}.`)] : []));
+		code.scrollTop = 0;
+	}
+
+	const baseName = (path) => path.replace(/^.*\/(?=.)/, "");
+	const lineText = ({ file, line }) => baseName(file) + (line ? `:${line}` : "");
+
+	function drawFunction(entry, annotation, formatValue) {
+		const summary = `${formatValue(entry.flat)} of its own, ${percent(entry.flat, annotation.total)}; ` +
+			`${formatValue(entry.cum)} with what it has called, ${percent(entry.cum, annotation.total)}`;
+		const hasText = entry.instructions.some((instruction) => instruction.text);
+		const lines = sumLines(entry);
+		return [
+			...(entry.function === state.n ? [] : [create("h3", {}, entry.function)]),
+			create("p", { title: entry.build_id ? `build ID ${entry.build_id}` : "" },
+				`${summary}, in `, create("span", { class: "path" }, entry.file || "unknown code")),
+			...(lines.length ? [drawLines(lines, entry, hasText)] : []),
+			...(hasText || !lines.length ? [drawInstructions(entry)] : []),
+		];
+	}
+
+	const shareCells = (part, all) => [[part.flat, all.flat], [part.cum, all.cum]].map(([value, sum]) => {
+		const cell = create("td", {}, value ? percent(value, sum) : "");
+		if (value)
+			cell.style.setProperty("--heat", (100 * Math.min(value / sum, 1)).toFixed(1) + "%");
+		return cell;
+	});
+	const headRow = (...titles) => create("thead", {}, create("tr", {},
+		...titles.map(([text, title]) => create("th", { scope: "col", title }, text))));
+	const OWN = ["self", "share of the time of the function itself"];
+	const ALL = ["total", "share of the time of the function, with what it has called"];
+
+	// The lines with samples: of the innermost function that is inlined there.
+	function sumLines(entry) {
+		const sums = new Map();
+		for (const instruction of entry.instructions) {
+			const [place] = instruction.lines, text = place && place.line ? `${place.file}:${place.line}` : "";
+			if (!text || !instruction.cum)
+				continue;
+			if (!sums.has(text))
+				sums.set(text, { place, flat: 0, cum: 0 });
+			sums.get(text).flat += instruction.flat;
+			sums.get(text).cum += instruction.cum;
+		}
+		return [...sums.values()].sort((a, b) => b.flat - a.flat || b.cum - a.cum);
+	}
+
+	function drawLines(lines, entry, isSummary) {
+		const shown = isSummary ? lines.slice(0, LINES_SHOWN) : lines;
+		return create("table", { class: "lines" },
+			headRow(OWN, ALL, [shown.length < lines.length ? `line, the first ${LINES_SHOWN} of ${lines.length}` : "line", ""]),
+			create("tbody", {}, ...shown.map((line) => create("tr", {}, ...shareCells(line, entry),
+				create("td", { title: line.place.file }, lineText(line.place),
+					...(line.place.function === entry.function ? [] : [" ", inlinedName(line.place.function)]))))));
+	}
+
+	const inlinedName = (name) => create("span", { class: "inlined" }, name);
+
+	// Instructions in the order of their addresses, below their lines. Long runs without samples are folded.
+	function drawInstructions(entry) {
+		const body = create("tbody", {}), all = entry.instructions;
+		for (let i = 0; i < all.length;) {
+			let end = i;
+			while (end < all.length && !all[end].cum)
+				end++;
+			const from = i ? i + FOLD_BESIDE : i, until = end < all.length ? end - FOLD_BESIDE : end;
+			if (until - from >= FOLD_MIN) {
+				body.append(...rowsOf(entry, i, from), foldedRow(entry, from, until), ...rowsOf(entry, until, end));
+				i = end;
+			} else {
+				body.append(...rowsOf(entry, i, Math.max(end, i + 1)));
+				i = Math.max(end, i + 1);
+			}
+		}
+		return create("table", { class: "instructions" },
+			headRow(OWN, ALL, ["offset", "from the start of the function"], ["instruction", ""]), body);
+	}
+
+	const placeKey = (instruction) => instruction ? JSON.stringify(instruction.lines) : "[]";
+
+	function rowsOf(entry, from, until) {
+		return entry.instructions.slice(from, until).flatMap((instruction, i) => {
+			const before = entry.instructions[from + i - 1], [place, ...outer] = instruction.lines;
+			const row = create("tr", { "data-at": instruction.offset }, ...shareCells(instruction, entry),
+				create("td", {}, "+0x" + instruction.offset.toString(16)), create("td", {}, instruction.text));
+			if (!place || !place.file || placeKey(before) === placeKey(instruction))
+				return [row];
+			return [create("tr", { class: "place" }, create("td", { colspan: 2 }), create("td", {
+				colspan: 2,
+				title: instruction.lines.map((line) => `${line.function} ${line.file}:${line.line}`).join("\n"),
+			}, lineText(place), ...(outer.length ? [" ", inlinedName(place.function)] : []))), row];
+		});
+	}
+
+	function foldedRow(entry, from, until) {
+		const unfold = create("button", { type: "button" }, `${until - from} instructions without samples`);
+		const row = create("tr", { class: "folded" }, create("td", { colspan: 4 }, unfold));
+		unfold.addEventListener("click", () => row.replaceWith(...rowsOf(entry, from, until)));
+		return row;
+	}
 
 	// ---- The tools ----
 
@@ -612,7 +789,7 @@
 
 	function goToNow() {
 		data = null;
-		shownGraph = "";
+		shownGraph = shownCode = "";
 		go({ u: "", a: "", b: "" });
 	}
 
@@ -623,6 +800,8 @@
 			showServices();
 			drawChart();
 			showStatus();
+		} else if (state.n) {
+			closeCode();
 		} else if (state.a || state.b || state.t) {
 			go({ a: "", b: "", t: "" });
 		}

@@ -7,20 +7,24 @@
  *
  * Every minute, "web.service" uses 30 s of CPU time, "db.service" 15 s, and 12 programs without a
  * container 1 s each. In the last third of the time, the function "slow" of "web.service" uses 12
- * of its 30 s, before that 3 s.
+ * of its 30 s, before that 3 s. It is a function of this program, whose code can be read.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "sample_profile.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/fd_passing.h"
 #include "serve/access.h"
+#include "serve/annotation_server.h"
 #include "serve/http.h"
 #include "serve/microhttpd.h"
 #include "serve/protocol.h"
@@ -28,10 +32,47 @@
 
 #define SECOND INT64_C(1000000000)
 #define PROGRAMS 12
+#define BUILD_ID "5365727665" /* of this program, by the Makefile */
+
+static char program_path[PATH_MAX];
 
 static void show(const char *text)
 {
 	fprintf(stderr, "%s\n", text);
+}
+
+static volatile uint64_t sum;
+
+static inline __attribute__((always_inline)) void square(uint64_t number)
+{
+	sum += number * number;
+}
+
+/* Long enough to be folded. */
+static __attribute__((noinline)) void slow(uint64_t number)
+{
+	square(number);
+	if (number > 100)
+		return;
+	for (uint64_t i = 0; i < number; i++) {
+		sum ^= i;
+		sum = sum << 7 | sum >> 57;
+		sum *= 0x9e3779b97f4a7c15;
+		sum ^= sum >> 31;
+		sum -= i % 7;
+		sum += i / 3;
+	}
+}
+
+/* The location of slow() in this program, which has no addresses of its own in the profile. */
+static uint32_t location_of_slow(struct profile *profile)
+{
+	extern const char __executable_start[];
+	uint32_t mapping = example_mapping(profile, 0, 0, 0, program_path, BUILD_ID);
+
+	return example_location(profile, mapping,
+				(uint64_t)(uintptr_t)slow - (uint64_t)(uintptr_t)__executable_start,
+				NULL, "slow");
 }
 
 static void add(struct profile *profile, const char *container, const char *comm,
@@ -42,8 +83,11 @@ static void add(struct profile *profile, const char *container, const char *comm
 	size_t count = 0;
 
 	/* The address of a function is a number of its name. */
-	locations[0] = example_location(
-		profile, mapping, 0x400000 + profile_string(profile, function), NULL, function);
+	locations[0] = !strcmp(function, "slow")
+			       ? location_of_slow(profile)
+			       : example_location(profile, mapping,
+						  0x400000 + profile_string(profile, function),
+						  NULL, function);
 	locations[1] = example_location(profile, mapping, 0x400000, NULL, "main");
 	labels[count++] = example_label(profile, "comm", comm);
 	if (container)
@@ -131,9 +175,18 @@ int main(int argc, char **argv)
 	};
 	const int64_t end_ns = now_ns(CLOCK_REALTIME) / (60 * SECOND) * 60 * SECOND;
 	int64_t minutes = argc == 3 ? strtoll(argv[2], NULL, 10) : -1;
+	const struct annotation_server_config reader = {.uid = SANDBOX_UID};
+	struct annotation_server annotation = {.socket = -1};
 	struct error error = {""};
 	int ends[2], err = minutes < 0 ? -1 : microhttpd_load(&error);
 	in_port_t port = 0;
+
+	slow((uint64_t)argc);
+	if (!err && !realpath("/proc/self/exe", program_path))
+		err = -1;
+	if (!err)
+		err = annotation_server_start(&annotation, &reader, &error);
+	config.annotation = &annotation;
 
 	if (!err && minutes) {
 		config.store.path = argv[1];
@@ -153,6 +206,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!fork()) {
 		close(ends[1]);
+		close(annotation.socket);
 		sample(ends[0]);
 		return 0;
 	}
