@@ -42,14 +42,15 @@ bool go_version_parse(const char *text, size_t length, struct go_version *versio
 	       go_version_read_number(&at, end, &version->minor);
 }
 
-bool go_version_find(const void *bytes, size_t size, struct go_version *version)
+bool go_version_find(const void *bytes, size_t size, uint64_t address, struct go_version *version)
 {
 	const unsigned char *start = bytes, *at = start;
 
 	while ((at = memmem(at, size - (size_t)(at - start), magic, sizeof(magic)))) {
 		size_t left = size - (size_t)(at - start);
 
-		if ((size_t)(at - start) % ALIGNMENT == 0 && left > STRINGS &&
+		/* A segment of data may begin at any word, as with thread-local variables in C. */
+		if ((address + (size_t)(at - start)) % ALIGNMENT == 0 && left > STRINGS &&
 		    at[FLAGS] & HAS_STRINGS && at[STRINGS] <= LENGTH_MAX &&
 		    at[STRINGS] < left - STRINGS &&
 		    go_version_parse((const char *)at + STRINGS + 1, at[STRINGS], version))

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct go_version {
 	unsigned int major, minor;
@@ -20,8 +21,8 @@ bool go_version_parse(const char *text, size_t length, struct go_version *versio
 
 /*
  * Finds the build information of Go 1.18 or later in untrusted bytes: a section .go.buildinfo, or a
- * segment of data. Returns false if there is none, or no number in it.
+ * segment of data, at an ELF virtual address. Returns false if there is none, or no number in it.
  */
-bool go_version_find(const void *bytes, size_t size, struct go_version *version);
+bool go_version_find(const void *bytes, size_t size, uint64_t address, struct go_version *version);
 
 #endif

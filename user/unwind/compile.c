@@ -402,7 +402,7 @@ static bool find_version(struct compilation *compilation, const char *name, stru
 	struct go_version *version = arg;
 
 	return !strcmp(name, ".go.buildinfo") && compilation_read_section(compilation, section) &&
-	       go_version_find(section->bytes, section->size, version);
+	       go_version_find(section->bytes, section->size, 0, version);
 }
 
 /* Without section headers: in a segment of data. */
@@ -421,7 +421,7 @@ static bool find_version_in_segments(const struct compilation *compilation,
 		    header.p_flags & PF_X)
 			continue;
 		bytes = file_bytes(compilation->elf, header.p_offset, header.p_filesz);
-		if (bytes && go_version_find(bytes, header.p_filesz, version))
+		if (bytes && go_version_find(bytes, header.p_filesz, header.p_vaddr, version))
 			return true;
 	}
 	return false;

@@ -100,7 +100,8 @@ static void read_version(struct go_program_reader *reader)
 
 	for (size_t i = 0; i < segment_count(reader); i++) {
 		if (!get_segment(reader, i, &header) ||
-		    !go_version_find(reader->image + header.p_offset, header.p_filesz, &version))
+		    !go_version_find(reader->image + header.p_offset, header.p_filesz,
+				     header.p_vaddr, &version))
 			continue;
 		snprintf(result->version, sizeof(result->version), "%.*s", (int)version.length,
 			 version.text);

@@ -10,8 +10,8 @@
 
 /* Builds the information at an offset, and looks for it in an allocation without a byte behind it.
  */
-static bool find(size_t offset, unsigned char flags, const char *version, size_t cut,
-		 struct go_version *found)
+static bool find_at(uint64_t address, size_t offset, unsigned char flags, const char *version,
+		    size_t cut, struct go_version *found)
 {
 	size_t size = offset + 33 + strlen(version) - cut;
 	unsigned char bytes[256] = {0}, *exact = malloc(size);
@@ -23,13 +23,19 @@ static bool find(size_t offset, unsigned char flags, const char *version, size_t
 	bytes[offset + 32] = (unsigned char)strlen(version);
 	memcpy(bytes + offset + 33, version, strlen(version));
 	memcpy(exact, bytes, size);
-	is_found = go_version_find(exact, size, found);
+	is_found = go_version_find(exact, size, address, found);
 	if (is_found) {
 		assert_int_equal(found->length, strlen(version));
 		assert_memory_equal(found->text, version, found->length);
 	}
 	free(exact);
 	return is_found;
+}
+
+static bool find(size_t offset, unsigned char flags, const char *version, size_t cut,
+		 struct go_version *found)
+{
+	return find_at(0, offset, flags, version, cut, found);
 }
 
 static void assert_version(const char *version, unsigned int minor)
@@ -62,7 +68,7 @@ static void test_others_are_refused(void **state)
 	assert_false(find(0, 2, "go1.x", 0, &version));
 	/* Go 1.17 and before have pointers there. */
 	assert_false(find(0, 0, "go1.17", 0, &version));
-	assert_false(go_version_find("", 0, &version));
+	assert_false(go_version_find("", 0, 0, &version));
 }
 
 static void test_is_found_behind_other_data(void **state)
@@ -74,6 +80,9 @@ static void test_is_found_behind_other_data(void **state)
 	/* The constant in a program that reads build information is not aligned, or not complete.
 	 */
 	assert_false(find(8, 2, "go1.21.1", 0, &version));
+	/* A linker of C may begin the segment at any word: only the address is aligned. */
+	assert_true(find_at(0x1a6b68, 8, 2, "go1.26.8", 0, &version));
+	assert_false(find_at(0x1a6b68, 16, 2, "go1.26.8", 0, &version));
 	for (size_t cut = 1; cut < 33; cut++)
 		assert_false(find(0, 2, "go1.21.1", cut, &version));
 }
