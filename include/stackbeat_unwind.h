@@ -29,14 +29,19 @@
 
 #include <linux/types.h>
 
-#define STACKBEAT_UNWIND_MAGIC 0x78626b73u /* "skbx"; another one for each format */
+#define STACKBEAT_UNWIND_MAGIC 0x79626b73u /* "skby"; another one for each format */
 
 /*
  * Where a Go program keeps the registers of the goroutines that it has left: the structures g and m of
  * its runtime. Offsets in bytes. All are 0 if they are not known.
  */
 struct stackbeat_unwind_go {
-	__s64 tls; /* the pointer to the g of a thread is at the base of fs + tls */
+	/*
+	 * The pointer to the g of a thread is at the base of fs + tls. With tls_in_memory, ld.so chooses
+	 * this offset in each process, and `tls` is the ELF virtual address of the word that has it: the
+	 * file is a library.
+	 */
+	__s64 tls;
 	__u16 m; /* in g: pointer to its m */
 	__u16 stack_hi; /* in g: the end of its stack */
 	__u16 sched_sp, sched_pc, sched_bp; /* in g: registers */
@@ -45,7 +50,7 @@ struct stackbeat_unwind_go {
 	__u16 gopc; /* in g: the return address of the go statement that has created it */
 	__u16 labels; /* in g: pointer to its labels; 0: not known */
 	__u16 label_slices; /* to a slice of pairs of strings (from Go 1.24 on); 0: to a map */
-	__u32 reserved; /* 0 */
+	__u32 tls_in_memory; /* 0 or 1; 0 if curg is not known */
 };
 
 struct stackbeat_unwind_table {
@@ -196,7 +201,7 @@ static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_tabl
 	__u32 i, end = 0;
 
 	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC ||
-	    table->run_count > STACKBEAT_UNWIND_RUNS_MAX || table->go.reserved ||
+	    table->run_count > STACKBEAT_UNWIND_RUNS_MAX || table->go.tls_in_memory > !!table->go.curg ||
 	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
 	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
 	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||

@@ -169,6 +169,28 @@ stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 }
 
 /*
+ * Sets *go to `of` of a table, with the offset that ld.so has written where the file is mapped with this
+ * bias. Returns 0 if it can't be read: then nothing is known of goroutines.
+ */
+static __always_inline int stackbeat_unwind_go_in_process(struct stackbeat_unwind_go *go,
+							  const struct stackbeat_unwind_go *of,
+							  __u64 bias, stackbeat_unwind_read *read,
+							  void *arg)
+{
+	__u64 tls = 0;
+
+	*go = *of;
+	go->tls_in_memory = 0;
+	if (of->tls_in_memory && !read(arg, bias + (__u64)of->tls, &tls)) {
+		go->curg = 0;
+		return 0;
+	}
+	if (of->tls_in_memory)
+		go->tls = (__s64)tls;
+	return 1;
+}
+
+/*
  * Sets *g to the goroutine that the thread runs, also while it is on another stack; 0: none. Returns
  * 0 if memory can't be read.
  */
@@ -285,8 +307,8 @@ stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 }
 
 /*
- * Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. `go` belongs to the table. Only
- * Go's rules need it and frame->fs_base.
+ * Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. `go` belongs to the table, by
+ * stackbeat_unwind_go_in_process(). Only Go's rules need it and frame->fs_base.
  */
 static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,

@@ -62,7 +62,7 @@ struct sb_walk_range {
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
-	const struct stackbeat_unwind_go *go;	/* of the table, if it has goroutines; else NULL */
+	const struct stackbeat_unwind_go *go;	/* of the table in this process; NULL: no goroutines */
 	struct sb_walk_range *next;	/* a walk went on there from here: looked at first */
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
@@ -97,6 +97,8 @@ struct sb_fast {
 struct sb_walk {
 	struct sb_cached_rule rules[SB_CACHE_SETS * SB_CACHE_WAYS];	/* at offset 0 */
 	struct sb_walk_space spaces[SB_WALK_SPACES];	/* by serial */
+	/* In each space, of each range with a library, and of the space: see sb_walk_find_library(). */
+	struct stackbeat_unwind_go libraries[SB_WALK_SPACES][SB_RANGES + 1];
 
 	struct sb_walk_space *space;
 	struct sb_walk_range *range;	/* of the frame */
@@ -741,6 +743,34 @@ out:
 	return end;
 }
 
+static __always_inline struct stackbeat_unwind_go *sb_walk_library(struct sb_walk *walk,
+								   const struct sb_walk_space *space,
+								   const struct sb_walk_range *range)
+{
+	return &walk->libraries[space - walk->spaces][range - space->ranges];
+}
+
+/*
+ * Reads where ld.so has put the g of threads in this process, for a range with the runtime of a library. This
+ * is before the walks, which take no more instructions than in a program: no code of the library runs before
+ * ld.so has written the word, and it does not change. If the program writes another one, memory of its own
+ * is taken for g.
+ */
+static noinline void sb_walk_find_library(struct sb_walk *walk, struct sb_walk_space *space,
+					  struct sb_walk_range *range)
+{
+	struct stackbeat_unwind_go *go = sb_walk_library(walk, space, range);
+	struct stackbeat_unwind_go *last = &walk->libraries[space - walk->spaces][SB_RANGES];
+
+	if (!stackbeat_unwind_go_in_process(go, range->table->view.go, range->bias, sb_walk_read,
+					    walk))
+		return;
+	*last = *go;
+	range->go = go;
+	/* Another range may take the place of this one. */
+	space->go = last;
+}
+
 /* Sets the range of the walk to the range of an address, which is in none of the known ranges. */
 enum sb_range_state {
 	SB_RANGE_FOUND,
@@ -796,8 +826,12 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	range->size = end - range->low;
 	/* A return address at the end of the range may be a trampoline behind it. */
 	range->returns = range->size - 1;
-	if (table->view.go->curg)
-		range->go = space->go = table->view.go;
+	if (table->view.go->curg) {
+		if (likely(!table->view.go->tls_in_memory))
+			range->go = space->go = table->view.go;
+		else
+			sb_walk_find_library(walk, space, range);
+	}
 	walk->range = range;
 	return SB_RANGE_FOUND;
 }
@@ -873,8 +907,11 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	if (rule && (rule->kind_base & 0xf) == STACKBEAT_UNWIND_SIGNAL)
 		walk->work_end -= SB_TURN_FRAMES;
 	/* The register of the thread: the kernel does not use it. */
-	if (rule && (rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH)
+	if (rule && (rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH) {
 		walk->frame.fs_base = x86_fsbase_read_cpu();
+		if (go && go->tls_in_memory)
+			go = sb_walk_library(walk, walk->space, walk->range);
+	}
 	if (rule || walk->range->table)
 		return stackbeat_unwind_step(&walk->frame, rule, go, sb_walk_read, walk);
 	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, walk);

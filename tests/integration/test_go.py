@@ -219,6 +219,17 @@ def goroutines_have_their_shares():
     check_shares_of_goroutines(newest(programs("goshare")))
 
 
+@exact_test
+def goroutines_of_a_library_have_their_shares():
+    """The same in a C program that has opened Go as a library: ld.so chooses where a thread has its goroutine."""
+    check_shares_of_goroutines(newest(programs("golibrary")))
+
+
+@long_exact_test
+def goroutines_of_libraries_of_each_version_have_their_shares():
+    check_shares_of_goroutines(programs("golibrary"))
+
+
 @long_exact_test
 def goroutines_of_each_version_have_their_shares():
     check_shares_of_goroutines(programs("goshare"))

@@ -13,7 +13,7 @@ from stackbeat import FILE_VDSO
 HEADER = struct.Struct("=IIQIIII32s")  # struct stackbeat_unwind_table
 RULE = struct.Struct("=iBBbb")  # struct stackbeat_unwind_rule
 RUN = struct.Struct("=II")  # struct stackbeat_unwind_run
-MAGIC = 0x78626b73
+MAGIC = 0x79626b73
 
 
 def pack_table(first, blocks, row_rules, row_starts, rules, runs=(), **changes):

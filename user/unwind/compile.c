@@ -460,6 +460,7 @@ static void compilation_set_layout(struct compilation *compilation,
 		.gopc = layout->gopc,
 		.labels = layout->labels,
 		.label_slices = layout->has_label_slices,
+		.tls_in_memory = runtime->tls_in_memory,
 	};
 }
 

@@ -305,7 +305,10 @@ static void go_frames_add_part(struct go_frames_reader *reader, uint64_t start, 
 	part->end = reader->function->end;
 }
 
-/* mov %fs:disp,reg; or mov $disp,%rcx; mov %fs:(%rcx),reg. */
+/*
+ * mov %fs:disp,reg; or mov $disp,%rcx; mov %fs:(%rcx),reg. In a library, the first one of the
+ * latter is mov disp(%rip),%rcx.
+ */
 static void find_tls(struct go_frames_reader *reader, const struct go_text *text)
 {
 	struct go_runtime *runtime = reader->runtime;
@@ -317,12 +320,16 @@ static void find_tls(struct go_frames_reader *reader, const struct go_text *text
 	if (code[0] == 0x64 && code[1] == 0x48 && code[2] == 0x8b && (code[3] & 0xc7) == 0x04 &&
 	    code[4] == 0x25)
 		memcpy(&disp, code + 5, sizeof(disp));
-	else if (code[0] == 0x48 && code[1] == 0xc7 && code[2] == 0xc1 && code[7] == 0x64 &&
-		 code[8] == 0x48 && code[9] == 0x8b && (code[10] & 0xc7) == 0x01)
+	else if (code[0] == 0x48 &&
+		 ((code[1] == 0xc7 && code[2] == 0xc1) || (code[1] == 0x8b && code[2] == 0x0d)) &&
+		 code[7] == 0x64 && code[8] == 0x48 && code[9] == 0x8b && (code[10] & 0xc7) == 0x01)
 		memcpy(&disp, code + 3, sizeof(disp));
 	else
 		return;
 	runtime->tls = disp;
+	runtime->tls_in_memory = code[0] == 0x48 && code[1] == 0x8b;
+	if (runtime->tls_in_memory)
+		runtime->tls += (int64_t)text->start + 7;
 	runtime->has_tls = true;
 }
 

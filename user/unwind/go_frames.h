@@ -27,7 +27,7 @@ struct go_frames {
 
 /* What the code of the runtime shows of its structures; see stackbeat_unwind.h. */
 struct go_runtime {
-	bool has_tls;
+	bool has_tls, tls_in_memory;
 	int64_t tls;
 	uint16_t m, sched_bp, curg; /* 0: not found */
 };

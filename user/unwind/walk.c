@@ -28,6 +28,24 @@ static enum walk_end end_of(enum stackbeat_unwind_result result)
 }
 
 /*
+ * Sets *go to what the rule of a frame needs. Returns false if the place of g can't be read.
+ * Without the base of fs, the offset from there does not matter.
+ */
+static bool walk_find_go(const struct walk *walk, const struct walk_mapping *mapping,
+			 const struct stackbeat_unwind_rule *rule, struct stackbeat_unwind_go *go)
+{
+	const struct stackbeat_unwind_go *of = mapping->table->go;
+
+	*go = *of;
+	if (!of->tls_in_memory || !rule || (rule->kind_base & 0xf) < STACKBEAT_UNWIND_GO_SWITCH)
+		return true;
+	if (walk->frame.fs_base != NO_FS_BASE)
+		return stackbeat_unwind_go_in_process(go, of, mapping->bias, walk->read, walk->arg);
+	go->tls = 0;
+	return true;
+}
+
+/*
  * Sets the frame to the caller's, and *by_table if a table has its rule. Returns false, with
  * *end set, if there is none.
  */
@@ -37,6 +55,7 @@ static bool walk_step(struct walk *walk, bool *by_table, enum walk_end *end)
 	const struct walk_mapping *mapping = walk->mapping(walk->arg, address);
 	const struct stackbeat_unwind_rule *rule = NULL;
 	enum stackbeat_unwind_result result;
+	struct stackbeat_unwind_go go = {0};
 
 	if (mapping && mapping->table)
 		rule = stackbeat_unwind_find(mapping->table, address - mapping->bias);
@@ -47,9 +66,12 @@ static bool walk_step(struct walk *walk, bool *by_table, enum walk_end *end)
 		return false;
 	}
 	*by_table = mapping->table;
+	if (mapping->table && !walk_find_go(walk, mapping, rule, &go)) {
+		*end = WALK_UNREADABLE;
+		return false;
+	}
 	result = mapping->table
-			 ? stackbeat_unwind_step(&walk->frame, rule, mapping->table->go, walk->read,
-						 walk->arg)
+			 ? stackbeat_unwind_step(&walk->frame, rule, &go, walk->read, walk->arg)
 			 : stackbeat_unwind_step_frame_pointer(&walk->frame, walk->read, walk->arg);
 	if (result == STACKBEAT_UNWIND_STEPPED)
 		return true;

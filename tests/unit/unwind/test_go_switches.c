@@ -197,6 +197,28 @@ static void the_scheduler(void **state)
 	EXPECT(&pclntab, {0x5d, CFI_END});
 }
 
+/* ld.so writes the offset: mov disp(%rip),%rcx instead of mov $disp,%rcx. */
+static void a_library_has_the_place_of_g_in_memory(void **state)
+{
+	static const unsigned char load[] = {0x48, 0x8b, 0x0d, 0x71, 0x4c, 0x12, 0x00};
+	unsigned char code[sizeof(morestack_pie_1_19)];
+	struct go_runtime runtime;
+
+	(void)state;
+	runtime = READ(&pclntab, "runtime.morestack", morestack_pie_1_19, 0, 0);
+	assert_false(runtime.tls_in_memory);
+	memcpy(code, morestack_pie_1_19, sizeof(code));
+	memcpy(code, load, sizeof(load));
+	runtime = READ(&pclntab, "runtime.morestack", code, 0, 0);
+	assert_true(runtime.has_tls);
+	assert_true(runtime.tls_in_memory);
+	assert_int_equal(runtime.tls, START + 7 + 0x124c71);
+	code[2] = 0x15; /* %rdx */
+	assert_false(READ(&pclntab, "runtime.morestack", code, 0, 0).has_tls);
+	runtime = READ(&pclntab, "runtime.morestack.abi0", morestack_1_26, 0, 0);
+	assert_false(runtime.tls_in_memory);
+}
+
 /* Where the first instruction does not load g, its place is unknown. */
 static void place_of_g_is_that_of_the_first_load(void **state)
 {
@@ -278,6 +300,7 @@ int main(void)
 		cmocka_unit_test(systemstack_with_a_frame),
 		cmocka_unit_test(calls_of_c),
 		cmocka_unit_test(the_scheduler),
+		cmocka_unit_test(a_library_has_the_place_of_g_in_memory),
 		cmocka_unit_test(place_of_g_is_that_of_the_first_load),
 		cmocka_unit_test(loads_by_two_registers_are_others),
 		cmocka_unit_test(injected_calls),

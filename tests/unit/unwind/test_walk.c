@@ -560,6 +560,11 @@ static void a_copy_ends_where_go_changes_stacks(void **state)
 	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	EXPECT(machine, WALK_UNREADABLE, AT(0));
 	assert_true(machine->result.is_truncated);
+	/* Nor is the memory of a library, where the offset from there is. */
+	machine->table.header.go.tls = 16;
+	machine->table.header.go.tls_in_memory = 1;
+	EXPECT(machine, WALK_UNREADABLE, AT(0));
+	assert_true(machine->result.is_truncated);
 	free_machine(machine);
 }
 
@@ -624,6 +629,97 @@ static void a_goroutine_is_resumed(void **state)
 	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RSP], WORD(51));
 	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RIP], 0x405678);
 	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RBP], WORD(60));
+}
+
+/* A machine with memory in place of a stack. */
+struct machine_memory {
+	struct machine *machine;
+	uint64_t words[64];
+};
+
+static const struct walk_mapping *find_mapping_beside_memory(void *arg, uint64_t address)
+{
+	return find_mapping(((struct machine_memory *)arg)->machine, address);
+}
+
+static int read_beside_mappings(void *arg, __u64 address, __u64 *word)
+{
+	return read_memory(((struct machine_memory *)arg)->words, address, word);
+}
+
+/* Walks from a rule of kind STACKBEAT_UNWIND_GO_RESUME to the end in the goroutine. */
+static enum walk_end walk_to_goroutine(struct machine_memory *memory, size_t *frames)
+{
+	struct walk walk = {
+		.mapping = find_mapping_beside_memory, .read = read_beside_mappings, .arg = memory};
+	uint64_t addresses[4];
+	enum walk_end end;
+
+	walk.frame.fs_base = WORD(1);
+	walk.frame.registers[STACKBEAT_REGISTER_RIP] = AT(0);
+	walk.frame.registers[STACKBEAT_REGISTER_RSP] = WORD(40);
+	*frames = walk_stack(&walk, addresses, 4, &end);
+	if (*frames == 2)
+		assert_int_equal(addresses[1], AT(2));
+	return end;
+}
+
+/* ld.so writes it in each process. */
+static void the_place_of_g_is_in_the_memory_of_a_library(void **state)
+{
+	struct machine_memory memory = {.machine = new_machine()};
+	struct stackbeat_unwind_table *table = &memory.machine->table.header;
+	size_t frames;
+
+	(void)state;
+	new_goroutine(memory.words);
+	memory.words[33] = AT(2);
+	memory.words[63] = (uint64_t)-8;
+	set_go_rule(memory.machine, 0, STACKBEAT_UNWIND_GO_RESUME, 0, 0);
+	set_kind(memory.machine, 2, STACKBEAT_UNWIND_END);
+	table->go = go_offsets;
+	table->go.tls = (int64_t)(WORD(63) - BIAS);
+	table->go.tls_in_memory = 1;
+	assert_int_equal(walk_to_goroutine(&memory, &frames), WALK_OUTERMOST);
+	assert_int_equal(frames, 2);
+	table->go.tls = (int64_t)(WORD(64) - BIAS);
+	assert_int_equal(walk_to_goroutine(&memory, &frames), WALK_UNREADABLE);
+	assert_int_equal(frames, 1);
+	free_machine(memory.machine);
+}
+
+/* Nothing is known of goroutines where the place can't be read, and as little of a table without
+ * curg. */
+static void the_place_of_g_may_be_unknown(void **state)
+{
+	struct stackbeat_unwind_go of = go_offsets, go;
+	struct machine *machine = new_machine();
+	uint64_t memory[64] = {0};
+
+	(void)state;
+	of.tls = 8;
+	of.tls_in_memory = 1;
+	memory[9] = (uint64_t)-24;
+	assert_true(stackbeat_unwind_go_in_process(&go, &of, WORD(8), read_memory, memory));
+	assert_int_equal(go.tls, -24);
+	assert_int_equal(go.tls_in_memory, 0);
+	assert_int_equal(go.curg, of.curg);
+	assert_false(stackbeat_unwind_go_in_process(&go, &of, WORD(64), read_memory, memory));
+	assert_int_equal(go.curg, 0);
+	assert_int_equal(go.tls_in_memory, 0);
+	assert_true(stackbeat_unwind_go_in_process(&go, &go_offsets, WORD(64), NULL, NULL));
+	assert_int_equal(go.tls, -8);
+	machine->table.header.size = (uint32_t)stackbeat_unwind_size(&machine->table.header);
+	for (unsigned int in_memory = 0; in_memory < 3; in_memory++) {
+		for (uint16_t curg = 0; curg < 2; curg++) {
+			machine->table.header.go.tls_in_memory = in_memory;
+			machine->table.header.go.curg = curg;
+			assert_int_equal(stackbeat_unwind_check_head(&machine->table.header,
+								     machine->table.header.size),
+					 in_memory <= curg);
+		}
+	}
+	free_machine(machine);
 }
 
 /* Of the code at a return address, little-endian. */
@@ -745,6 +841,8 @@ int main(void)
 		cmocka_unit_test(a_call_of_c_leads_back_to_the_goroutine),
 		cmocka_unit_test(a_copy_ends_where_go_changes_stacks),
 		cmocka_unit_test(a_goroutine_is_resumed),
+		cmocka_unit_test(the_place_of_g_is_in_the_memory_of_a_library),
+		cmocka_unit_test(the_place_of_g_may_be_unknown),
 		cmocka_unit_test(without_a_goroutine_the_scheduler_is_outermost),
 		cmocka_unit_test(forged_goroutines_end_the_walk),
 		cmocka_unit_test(an_exact_address_is_no_return_address),
