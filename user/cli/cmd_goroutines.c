@@ -147,16 +147,13 @@ static int cmd_goroutines_symbolize(struct dump *dump, struct error *error)
 static int cmd_goroutines_read(struct dump *dump, struct error *error)
 {
 	const struct go_process *process = &dump->process;
-	const struct goroutines_source source = {
-		.pid = process->pid,
-		.bias = process->file.bias,
-		.program = &process->program,
-		.layout = process->layout,
-	};
+	struct goroutines_source source;
 	int64_t begin = now_ns(CLOCK_MONOTONIC);
 	struct error reason;
-	int err = goroutines_read(&source, &dump->goroutines, &reason);
+	int err;
 
+	go_process_source(process, &source);
+	err = goroutines_read(&source, &dump->goroutines, &reason);
 	if (!err && goroutine_labels_read(&source, &dump->goroutines, &dump->labels))
 		err = error_errno(&reason, ENOMEM, "the labels can't be read");
 	dump->read_ns = now_ns(CLOCK_MONOTONIC) - begin;
@@ -272,7 +269,7 @@ static int dump_goroutines(struct dump *dump, struct error *error)
 			"stackbeat: %s is newer than this version of stackbeat: its goroutines are "
 			"read "
 			"as in Go 1.%u\n",
-			dump->process.program.version, dump->process.layout->last);
+			dump->process.runtime.program.version, dump->process.layout->last);
 	err = cmd_goroutines_read(dump, error);
 	if (!err)
 		err = write_output(dump, error);
@@ -283,7 +280,7 @@ static int dump_goroutines(struct dump *dump, struct error *error)
 
 int cmd_goroutines(int argc, char **argv)
 {
-	struct dump dump = {.messages.progress = isatty(STDERR_FILENO), .process.fd = -1};
+	struct dump dump = {.messages.progress = isatty(STDERR_FILENO), .process.runtime.fd = -1};
 	struct error error;
 	int err;
 

@@ -106,13 +106,9 @@ static int walk_goroutine(struct stack_command *stack, struct error *error)
 	int err = go_process_open(&stack->sandbox.server, (pid_t)stack->pid, process, error);
 
 	if (!err) {
-		const struct goroutines_source source = {
-			.pid = process->pid,
-			.bias = process->file.bias,
-			.program = &process->program,
-			.layout = process->layout,
-		};
+		struct goroutines_source source;
 
+		go_process_source(process, &source);
 		err = goroutine_find(&source, stack->goroutine, &place, error);
 	}
 	return err ? err : stack_walk_stored(&stack->walk, place.pc, place.sp, place.bp, error);
@@ -175,7 +171,7 @@ int cmd_stack(int argc, char **argv)
 	struct stack_command stack = {
 		.words = WORDS_DEFAULT,
 		.messages.progress = isatty(STDERR_FILENO),
-		.process.fd = -1,
+		.process.runtime.fd = -1,
 	};
 	struct error error;
 	int err;

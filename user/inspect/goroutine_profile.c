@@ -36,28 +36,48 @@ uint64_t goroutine_view_hidden(const struct goroutine_view *view)
 
 /* The profile */
 
-static uint32_t goroutine_profile_add_mapping(struct profile *profile,
-					      const struct go_process *process)
+/* The mappings of the files with Go's code; 0: it is not in the profile yet. */
+struct file_mappings {
+	uint32_t ids[GOROUTINE_OTHERS_MAX + 1];
+};
+
+static uint32_t goroutine_profile_add_mapping(struct profile *profile, const struct go_file *file)
 {
 	const struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
-		.file = profile_string(profile, process->path),
-		.build_id = profile_string(profile, process->file.build_id),
+		.file = profile_string(profile, file->path),
+		.build_id = profile_string(profile, file->file.build_id),
 	};
 
 	return profile_mapping(profile, &mapping);
 }
 
+/* Returns the location of the address `before` bytes before the address of a frame. */
+static uint32_t goroutine_profile_add_location(struct profile *profile,
+					       const struct go_process *process,
+					       struct file_mappings *mappings, uint64_t frame,
+					       unsigned int before)
+{
+	const size_t file = goroutine_frame_file(frame);
+
+	if (!mappings->ids[file])
+		mappings->ids[file] =
+			goroutine_profile_add_mapping(profile, go_process_file(process, file));
+	return profile_location(profile, mappings->ids[file],
+				goroutine_frame_address(frame - before), NULL, 0);
+}
+
 static uint32_t goroutine_profile_add_stack(struct profile *profile,
-					    const struct goroutines *goroutines,
-					    const struct goroutine_stack *stack, uint32_t mapping)
+					    const struct goroutine_view *view,
+					    const struct goroutine_stack *stack,
+					    struct file_mappings *mappings)
 {
 	uint32_t locations[GOROUTINE_FRAMES_MAX];
 
 	for (uint32_t i = 0; i < stack->count; i++)
-		locations[i] = profile_location(
-			profile, mapping,
-			goroutines->frames[stack->first + i] & ~GOROUTINE_INTERRUPTED, NULL, 0);
+		locations[i] = goroutine_profile_add_location(
+			profile, view->process, mappings,
+			view->goroutines->frames[stack->first + i], 0);
 	return profile_stack(profile, locations, stack->count);
 }
 
@@ -118,7 +138,8 @@ static size_t list_groups(const struct goroutine_view *view, struct group *group
 }
 
 static void goroutine_profile_add_samples(const struct goroutine_view *view, struct group *groups,
-					  uint32_t mapping, struct goroutine_profile *result)
+					  struct file_mappings *mappings,
+					  struct goroutine_profile *result)
 {
 	const size_t count = list_groups(view, groups);
 	const struct stackbeat_go_labels *labels = NULL;
@@ -134,8 +155,8 @@ static void goroutine_profile_add_samples(const struct goroutine_view *view, str
 		if (!i || group->labels != group[-1].labels)
 			labels = goroutine_labels_at(view->labels, group->labels);
 		if (!result->stacks[group->stack])
-			result->stacks[group->stack] = goroutine_profile_add_stack(
-				result->profile, view->goroutines, stack, mapping);
+			result->stacks[group->stack] =
+				goroutine_profile_add_stack(result->profile, view, stack, mappings);
 		profile_add(result->profile, result->stacks[group->stack],
 			    goroutine_profile_add_labels(result->profile,
 							 (enum goroutine_end)stack->end, labels),
@@ -144,15 +165,15 @@ static void goroutine_profile_add_samples(const struct goroutine_view *view, str
 }
 
 /* Adds the locations of the go statements that have created the goroutines. */
-static void add_creators(const struct goroutine_view *view, uint32_t mapping,
+static void add_creators(const struct goroutine_view *view, struct file_mappings *mappings,
 			 struct goroutine_profile *result)
 {
 	for (size_t i = 0; i < view->goroutines->count; i++) {
 		const struct goroutine *goroutine = &view->goroutines->items[i];
 
 		if (goroutine_is_shown(view, goroutine) && goroutine->creator)
-			result->creators[i] = profile_location(result->profile, mapping,
-							       goroutine->creator - 1, NULL, 0);
+			result->creators[i] = goroutine_profile_add_location(
+				result->profile, view->process, mappings, goroutine->creator, 1);
 	}
 }
 
@@ -165,7 +186,7 @@ static void goroutine_profile_add_comments(struct profile *profile,
 	uname(&kernel);
 	origin_add(profile, &kernel);
 	profile_comment(profile, "goroutines of process %d, built by %s", view->process->pid,
-			view->process->program.version);
+			view->process->runtime.program.version);
 	profile_comment(profile,
 			"goroutines: %zu; of the runtime, left out %" PRIu64
 			"; without a stack: running %" PRIu64 ", changed whenever read %" PRIu64
@@ -191,8 +212,8 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 {
 	const struct goroutines *goroutines = view->goroutines;
 	struct group *groups = calloc(goroutines->count + 1, sizeof(*groups));
+	struct file_mappings mappings = {0};
 	struct profile *profile;
-	uint32_t mapping;
 
 	if (!goroutine_profile_allocate(goroutines, creators, result) || !groups) {
 		free(groups);
@@ -205,10 +226,11 @@ int goroutine_profile_make(const struct goroutine_view *view, bool creators,
 	profile->period = 1;
 	profile->time_ns = now_ns(CLOCK_REALTIME);
 	goroutine_profile_add_comments(profile, view);
-	mapping = goroutine_profile_add_mapping(profile, view->process);
-	goroutine_profile_add_samples(view, groups, mapping, result);
+	/* The first mapping of a profile names what it is of. */
+	mappings.ids[0] = goroutine_profile_add_mapping(profile, &view->process->runtime);
+	goroutine_profile_add_samples(view, groups, &mappings, result);
 	if (creators)
-		add_creators(view, mapping, result);
+		add_creators(view, &mappings, result);
 	free(groups);
 	if (!profile->error)
 		return 0;
@@ -296,10 +318,10 @@ static void print_file(const struct goroutine_printer *printer, const struct pro
  * Prints the distance of an address in the code from the begin of its function, as Go does. The
  * last function that is shown may be inlined in a wrapper, which is not.
  */
-static void print_offset(const struct goroutine_printer *printer, uint64_t address,
+static void print_offset(const struct goroutine_printer *printer, size_t file, uint64_t address,
 			 bool is_interrupted)
 {
-	const struct go_program *program = &printer->view->process->program;
+	const struct go_program *program = &go_process_file(printer->view->process, file)->program;
 	const struct go_program_function *function = go_program_function_at(program, address);
 	uint64_t offset;
 
@@ -310,9 +332,9 @@ static void print_offset(const struct goroutine_printer *printer, uint64_t addre
 		fprintf(printer->out, " +0x%" PRIx64, offset);
 }
 
-/* Prints the functions at a location that are shown. */
+/* Prints the functions at a location, of a frame, that are shown. */
 static void goroutine_print_location(const struct goroutine_printer *printer, uint32_t number,
-				     bool is_first, bool is_interrupted)
+				     bool is_first, uint64_t frame)
 {
 	const struct profile *profile = printer->profile;
 	const struct profile_location *location = &profile->locations.items[number];
@@ -331,7 +353,8 @@ static void goroutine_print_location(const struct goroutine_printer *printer, ui
 		fprintf(printer->out, "%s(...)\n", name_of(profile, function));
 		print_file(printer, &lines[i]);
 		if (i + 1 == location->line_count)
-			print_offset(printer, location->address, is_interrupted);
+			print_offset(printer, goroutine_frame_file(frame), location->address,
+				     frame & GOROUTINE_INTERRUPTED);
 		fputc('\n', printer->out);
 	}
 }
@@ -367,8 +390,7 @@ static void goroutine_print_stack(const struct goroutine_printer *printer,
 		profile_stack_locations(printer->profile, printer->made->stacks[goroutine->stack]);
 	for (uint32_t i = 0; i < stack->count; i++)
 		goroutine_print_location(printer, locations[i], !i,
-					 goroutines->frames[stack->first + i] &
-						 GOROUTINE_INTERRUPTED);
+					 goroutines->frames[stack->first + i]);
 	goroutine_print_end(printer, stack->end);
 }
 
@@ -395,7 +417,7 @@ static void print_creator(const struct goroutine_printer *printer, size_t index)
 		fprintf(printer->out, " in goroutine %" PRIu64, goroutine->parent_id);
 	fputc('\n', printer->out);
 	print_file(printer, &lines[0]);
-	print_offset(printer, location->address, false);
+	print_offset(printer, goroutine_frame_file(goroutine->creator), location->address, false);
 	fputc('\n', printer->out);
 }
 
@@ -413,7 +435,7 @@ static const char *state_text(const struct goroutine_printer *printer,
 
 	if ((goroutine->status == GOROUTINE_WAITING || goroutine->status == GOROUTINE_LEAKED) &&
 	    goroutine->wait_reason)
-		text = go_wait_reason(printer->view->process->program.minor,
+		text = go_wait_reason(printer->view->process->runtime.program.minor,
 				      goroutine->wait_reason);
 	return text ? text : "???";
 }

@@ -172,13 +172,58 @@ static bool find_begin(struct goroutine_slot *slot)
 
 /* Walking */
 
+static struct goroutines_file goroutine_file(const struct goroutines_source *source, size_t number)
+{
+	return number ? source->others[number - 1]
+		      : (struct goroutines_file){source->bias, source->program};
+}
+
+/*
+ * Returns the number of the file with the code of an address, and sets *vaddr to its ELF virtual
+ * address there; the file with the runtime, if none has it.
+ */
+static size_t goroutine_file_at(const struct goroutines_source *source, uint64_t address,
+				uint64_t *vaddr)
+{
+	for (size_t i = 0; i <= source->other_count; i++) {
+		const struct goroutines_file file = goroutine_file(source, i);
+
+		*vaddr = address - file.bias;
+		/* The address behind a call may be the end of the code. */
+		if (*vaddr >= file.program->code_start && *vaddr <= file.program->code_end &&
+		    *vaddr == goroutine_frame_address(*vaddr))
+			return i;
+	}
+	*vaddr = address - source->bias;
+	return 0;
+}
+
+/* Returns the frame of an address, or the function at one. */
+static uint64_t goroutine_frame_at(const struct goroutines_source *source, uint64_t address)
+{
+	uint64_t vaddr;
+	const uint64_t file = goroutine_file_at(source, address, &vaddr);
+
+	return goroutine_frame_address(vaddr) | file << GOROUTINE_FILE_SHIFT;
+}
+
+static const struct go_program_function *
+goroutine_function_at(const struct goroutines_source *source, uint64_t address)
+{
+	uint64_t vaddr;
+	const size_t file = goroutine_file_at(source, address, &vaddr);
+
+	return go_program_function_at(goroutine_file(source, file).program, vaddr);
+}
+
 static void goroutine_make_rule(const struct goroutine_reader *reader, uint64_t pc,
 				bool is_interrupted, struct goroutine_rule *rule)
 {
-	const struct go_program *program = reader->source->program;
+	uint64_t address;
+	const uint64_t file = goroutine_file_at(reader->source, pc, &address);
+	const struct go_program *program = goroutine_file(reader->source, file).program;
 	const struct stackbeat_unwind_rule *found;
 	const struct go_program_function *function;
-	uint64_t address = pc - reader->source->bias;
 
 	*rule = (struct goroutine_rule){.pc = pc, .is_interrupted = is_interrupted};
 	function = go_program_function_at(program, address);
@@ -191,7 +236,9 @@ static void goroutine_make_rule(const struct goroutine_reader *reader, uint64_t 
 	if (!function)
 		return;
 	rule->kind = (uint8_t)function->kind;
-	rule->frame = is_interrupted ? address | GOROUTINE_INTERRUPTED : address;
+	rule->frame = goroutine_frame_address(address) | file << GOROUTINE_FILE_SHIFT;
+	if (is_interrupted)
+		rule->frame |= GOROUTINE_INTERRUPTED;
 	found = stackbeat_unwind_find(&program->frames, address);
 	if (found && found->kind_base != STACKBEAT_UNWIND_NONE && found->cfa >= (int32_t)WORD)
 		rule->cfa = (uint32_t)found->cfa;
@@ -307,17 +354,15 @@ static int64_t intern_stack(struct goroutines *goroutines, const struct walked *
 static void set_goroutine(const struct goroutine_reader *reader, const struct goroutine_slot *slot)
 {
 	const struct go_layout *layout = reader->source->layout;
-	const struct go_program *program = reader->source->program;
 	const unsigned char *g = slot->before;
-	const uint64_t bias = reader->source->bias;
 	uint64_t creator = goroutine_word_at(g, layout->gopc),
 		 start = goroutine_word_at(g, layout->startpc);
-	const struct go_program_function *function = go_program_function_at(program, start - bias);
+	const struct go_program_function *function = goroutine_function_at(reader->source, start);
 
 	reader->goroutines->items[slot->index] = (struct goroutine){
 		.id = slot->fields.id,
 		.parent_id = layout->parent_goid ? goroutine_word_at(g, layout->parent_goid) : 0,
-		.creator = creator ? creator - bias : 0,
+		.creator = creator ? goroutine_frame_at(reader->source, creator) : 0,
 		.address = slot->address,
 		.labels = slot->fields.labels,
 		.wait_since = goroutine_word_at(g, layout->wait_since),

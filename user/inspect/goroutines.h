@@ -53,7 +53,7 @@ enum goroutine_end {
 
 struct goroutine {
 	uint64_t id, parent_id; /* parent_id 0: unknown, before Go 1.21 */
-	uint64_t creator; /* ELF virtual address: the return address of the go statement; 0: none */
+	uint64_t creator; /* as a frame: the return address of the go statement; 0: none */
 	uint64_t address; /* of its g */
 	uint64_t labels; /* address of its pprof labels, see goroutine_labels.h; 0: none */
 	uint64_t wait_since; /* ns, CLOCK_MONOTONIC of the process; 0: unknown */
@@ -64,10 +64,23 @@ struct goroutine {
 };
 
 /*
- * A frame: the ELF virtual address of the call. GOROUTINE_INTERRUPTED: it is the address of an
+ * A frame: the ELF virtual address of the call, and the number of its file: 0 for the file with the
+ * runtime, or n + 1 for source->others[n]. GOROUTINE_INTERRUPTED: it is the address of an
  * instruction that was interrupted, or of a function that has not begun.
  */
 #define GOROUTINE_INTERRUPTED (UINT64_C(1) << 63)
+#define GOROUTINE_FILE_SHIFT 48
+#define GOROUTINE_OTHERS_MAX 63u
+
+static inline uint64_t goroutine_frame_address(uint64_t frame)
+{
+	return frame & ((UINT64_C(1) << GOROUTINE_FILE_SHIFT) - 1);
+}
+
+static inline size_t goroutine_frame_file(uint64_t frame)
+{
+	return (frame & ~GOROUTINE_INTERRUPTED) >> GOROUTINE_FILE_SHIFT;
+}
 
 struct goroutine_stack {
 	size_t first; /* in goroutines->frames, leaf first, without runtime.goexit */
@@ -91,11 +104,19 @@ struct goroutines {
 	struct hash stack_index;
 };
 
+/* A file with Go's code, but without the runtime that is used. */
+struct goroutines_file {
+	uint64_t bias; /* address - ELF virtual address */
+	const struct go_program *program;
+};
+
 struct goroutines_source {
 	pid_t pid;
 	uint64_t bias; /* address - ELF virtual address */
-	const struct go_program *program;
+	const struct go_program *program; /* with the runtime */
 	const struct go_layout *layout;
+	const struct goroutines_file *others;
+	size_t other_count; /* up to GOROUTINE_OTHERS_MAX */
 };
 
 /*

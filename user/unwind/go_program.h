@@ -40,7 +40,8 @@ struct go_program_function {
 struct go_program {
 	char version[GO_VERSION_SIZE]; /* "go1.24.4"; control characters are replaced */
 	unsigned int minor; /* 24 of Go 1.24 */
-	/* ELF virtual addresses of runtime.allglen and runtime.allgptr. */
+	/* ELF virtual addresses of runtime.allglen and runtime.allgptr; 0: they are in another
+	 * file. */
 	uint64_t allglen, allgptr;
 	uint64_t code_start, code_end; /* ELF virtual addresses of Go's code */
 	/*

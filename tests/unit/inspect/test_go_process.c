@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "inspect/go_process.h"
+#include "inspect/goroutines.h"
+#include "inspect/process_memory.h"
 #include "lib/error.h"
 
 #define MAPPINGS 1000u
@@ -20,6 +22,9 @@ static size_t mapping_count;
 static size_t opened[MAPPINGS]; /* mappings, in the order of the search */
 static size_t opened_count;
 static size_t go_at; /* the mapping of a Go program, or NO_MAPPING */
+/* By inode: whether a file has Go's code, with or without a runtime, which is used if it is the
+ * last one. */
+static enum { NO_CODE, CODE, RUNTIME, USED_RUNTIME } kinds[16];
 
 /* What go_process.c needs */
 
@@ -50,17 +55,33 @@ int process_maps_open(const struct process_maps *maps, const struct process_mapp
 int process_file_read(const struct sandbox_server *server, const struct process_mapping *mapping,
 		      int fd, struct process_file *file, struct error *error)
 {
-	(void)server, (void)mapping, (void)fd, (void)error;
-	*file = (struct process_file){.bias = 0};
+	(void)server, (void)fd, (void)error;
+	*file = (struct process_file){.bias = mapping->inode << 32};
+	return 0;
+}
+
+int process_memory_read(pid_t pid, uint64_t address, void *to, size_t size)
+{
+	const uint64_t inode = address >> 32;
+	const uint64_t value = inode == 5000 || kinds[inode % 16] == USED_RUNTIME;
+
+	(void)pid;
+	assert_int_equal(size, sizeof(value));
+	memcpy(to, &value, size);
 	return 0;
 }
 
 int go_program_read(const struct sandbox_server *server, int fd, struct go_program *program,
 		    struct error *error)
 {
+	const size_t at = opened[opened_count - 1];
+	const uint64_t inode = mappings[at].inode;
+
 	(void)server, (void)fd;
 	*program = (struct go_program){.version = "go1.24.4", .minor = 24};
-	return opened[opened_count - 1] == go_at
+	if (at == go_at || (inode < 16 && kinds[inode] >= RUNTIME))
+		program->allglen = 8;
+	return at == go_at || (inode < 16 && kinds[inode])
 		       ? 0
 		       : error_set(error, ENODATA, "no function table of Go");
 }
@@ -75,6 +96,7 @@ static int set_up(void **state)
 	(void)state;
 	mapping_count = opened_count = 0;
 	go_at = NO_MAPPING;
+	memset(kinds, 0, sizeof(kinds));
 	return 0;
 }
 
@@ -137,9 +159,10 @@ static bool is_found(void)
 	add_mapping(8, 5000, true);
 	found = !go_process_open(NULL, getpid(), &process, &error);
 	if (found) {
-		assert_int_equal(process.mapping.start, mappings[go_at].start);
-		assert_int_equal(process.mapping.inode, 5000);
-		assert_string_equal(process.path, "/bin/program");
+		assert_int_equal(process.runtime.mapping.start, mappings[go_at].start);
+		assert_int_equal(process.runtime.mapping.inode, 5000);
+		assert_string_equal(process.runtime.path, "/bin/program");
+		assert_int_equal(process.other_count, 0);
 		go_process_close(&process);
 	}
 	mapping_count--;
@@ -161,6 +184,55 @@ static void mappings_of_one_file_hide_no_other(void **state)
 	assert_false(is_found());
 }
 
+/* The number of the file, by its inode, whose runtime is taken of three files. */
+static uint64_t runtime_of(unsigned int first, unsigned int second, unsigned int third)
+{
+	struct goroutines_source source;
+	struct go_process process;
+	struct error error;
+	uint64_t inode, sum = 0;
+
+	set_up(NULL);
+	kinds[1] = first;
+	kinds[2] = second;
+	kinds[3] = third;
+	for (uint64_t i = 1; i <= 3; i++)
+		add_mapping(8, i, true);
+	if (go_process_open(NULL, getpid(), &process, &error)) {
+		assert_non_null(strstr(error.text, "the list of goroutines is not found"));
+		return 0;
+	}
+	inode = process.runtime.mapping.inode;
+	go_process_source(&process, &source);
+	assert_ptr_equal(source.program, &process.runtime.program);
+	assert_int_equal(source.bias, inode << 32);
+	assert_ptr_equal(go_process_file(&process, 0), &process.runtime);
+	for (size_t i = 0; i < source.other_count; i++) {
+		const struct go_file *file = go_process_file(&process, i + 1);
+
+		assert_ptr_equal(source.others[i].program, &file->program);
+		assert_int_equal(source.others[i].bias, file->mapping.inode << 32);
+		sum += file->mapping.inode;
+	}
+	assert_null(go_process_file(&process, source.other_count + 1));
+	assert_int_equal(sum + inode, (first ? 1 : 0) + (second ? 2 : 0) + (third ? 3 : 0));
+	go_process_close(&process);
+	return inode;
+}
+
+/* A plugin has a runtime that is not used; with -buildmode=shared, a library has the runtime. */
+static void the_runtime_is_the_one_that_is_used(void **state)
+{
+	(void)state;
+	assert_int_equal(runtime_of(USED_RUNTIME, RUNTIME, CODE), 1);
+	assert_int_equal(runtime_of(RUNTIME, CODE, USED_RUNTIME), 3);
+	assert_int_equal(runtime_of(CODE, NO_CODE, USED_RUNTIME), 3);
+	assert_int_equal(runtime_of(CODE, RUNTIME, NO_CODE), 2);
+	assert_int_equal(runtime_of(RUNTIME, CODE, RUNTIME), 1);
+	assert_int_equal(runtime_of(USED_RUNTIME, USED_RUNTIME, NO_CODE), 1);
+	assert_int_equal(runtime_of(CODE, NO_CODE, CODE), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
 int main(void)
@@ -168,6 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(files_with_code_are_searched_once),
 		TEST(mappings_of_one_file_hide_no_other),
+		TEST(the_runtime_is_the_one_that_is_used),
 	};
 
 	return cmocka_run_group_tests_name("go_process", tests, NULL, NULL);

@@ -49,6 +49,7 @@ static const char *const names[FUNCTIONS] = {
 struct fixture {
 	struct go_program_function functions[FUNCTIONS];
 	struct go_process process;
+	struct go_file plugin;
 	uint64_t frames[16];
 	struct goroutine_stack stacks[4];
 	struct goroutine items[8];
@@ -94,14 +95,24 @@ static struct fixture *fixture_new(void)
 								     .is_wrapper = i == WRAPPER};
 	fixture->process = (struct go_process){
 		.pid = getpid(),
-		.path = "/bin/app",
-		.file.build_id = "aabb",
-		.program = {.version = "go1.24.4",
-			    .minor = 24,
-			    .code_start = CODE,
+		.runtime = {.path = "/bin/app",
+			    .file.build_id = "aabb",
+			    .program = {.version = "go1.24.4",
+					.minor = 24,
+					.code_start = CODE,
+					.code_end = CODE + 0x100 * FUNCTIONS,
+					.functions = fixture->functions,
+					.function_count = FUNCTIONS}},
+		.others = &fixture->plugin,
+		.other_count = 1,
+	};
+	fixture->plugin = (struct go_file){
+		.path = "/lib/plugin.so",
+		.file.build_id = "ccdd",
+		.program = {.code_start = CODE + 0x100,
 			    .code_end = CODE + 0x100 * FUNCTIONS,
 			    .functions = fixture->functions,
-			    .function_count = FUNCTIONS},
+			    .function_count = FUNCTIONS - 1},
 	};
 	fixture->goroutines.items = fixture->items;
 	fixture->goroutines.stacks = fixture->stacks;
@@ -201,6 +212,52 @@ static void stacks_are_counted(void **state)
 		profile_text(profile, profile->comments.items[profile->comments.count - 1]),
 		"goroutines: 5; of the runtime, left out 1; without a stack: running 1, changed "
 		"whenever read 2; not read 3");
+	fixture_free(fixture);
+}
+
+/* Of a plugin: each frame has the mapping of its file, and the begin of its function there. */
+static void frames_are_in_their_files(void **state)
+{
+	static const uint64_t plugin = UINT64_C(1) << GOROUTINE_FILE_SHIFT;
+	struct fixture *fixture = fixture_new();
+	const struct profile *profile;
+	const struct profile_location *location;
+	const uint32_t *locations;
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	add_stack(fixture, (uint64_t[]){plugin | (call_in(WORK) + 2), call_in(MAIN)}, 2,
+		  GOROUTINE_COMPLETE);
+	add_goroutine(fixture, 2, GOROUTINE_RUNNABLE, 2)->creator = plugin | (call_in(WORK) + 8);
+	make(fixture, true);
+	profile = fixture->made.profile;
+	assert_int_equal(profile->mappings.count, 3);
+	assert_string_equal(profile_text(profile, profile->mappings.items[1].file), "/bin/app");
+	assert_string_equal(profile_text(profile, profile->mappings.items[2].file),
+			    "/lib/plugin.so");
+	assert_string_equal(profile_text(profile, profile->mappings.items[2].build_id), "ccdd");
+	locations = profile_stack_locations(profile, fixture->made.stacks[2]);
+	location = &profile->locations.items[locations[0]];
+	assert_int_equal(location->mapping, 2);
+	assert_int_equal(location->address, call_in(WORK) + 2);
+	assert_int_equal(profile->locations.items[locations[1]].mapping, 1);
+	location = &profile->locations.items[fixture->made.creators[0]];
+	assert_int_equal(location->mapping, 2);
+	assert_int_equal(location->address, call_in(WORK) + 7);
+	symbolize(fixture->made.profile);
+	goroutine_text_print(&fixture->view, &fixture->made, out);
+	fclose(out);
+	/* Its first function is at CODE + 0x100. */
+	assert_string_equal(text, "goroutine 2 [runnable]:\n"
+				  "main.work(...)\n"
+				  "\t/src/a.go:41 +0x13\n"
+				  "main.main(...)\n"
+				  "\t?:40 +0x11\n"
+				  "created by main.work\n"
+				  "\t/src/a.go:41 +0x18\n");
+	free(text);
 	fixture_free(fixture);
 }
 
@@ -450,6 +507,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_counted),
+		cmocka_unit_test(frames_are_in_their_files),
 		cmocka_unit_test(labels_divide_samples),
 		cmocka_unit_test(goroutines_of_the_runtime_can_be_shown),
 		cmocka_unit_test(other_stacks_are_no_samples),

@@ -230,6 +230,42 @@ static void parked_goroutines_have_their_stacks(void **state)
 	free_world(world);
 }
 
+/* Such as a plugin: its frames and creators have its number. */
+static void code_may_be_in_several_files(void **state)
+{
+	static const uint64_t bias = BIAS + (UINT64_C(1) << 32);
+	static const uint64_t other = UINT64_C(1) << GOROUTINE_FILE_SHIFT;
+	struct world *world = new_world();
+	const struct goroutines_file file = {.bias = bias, .program = &world->program};
+	const size_t index = add_goroutine(world);
+
+	(void)state;
+	world->source.others = &file;
+	world->source.other_count = 1;
+	push(world, index, bias + MAIN + 0x20);
+	push_frame(world, index, 2);
+	set_place(world, index, BIAS + GOPARK + 0x10);
+	set(world, index, world->source.layout->startpc, bias + MAIN);
+	set(world, index, world->source.layout->gopc, bias + MAIN + 0x50);
+	/* The call is the last instruction of the file. */
+	push_frame(world, add_goroutine(world), 0);
+	set(world, 1, world->source.layout->sched_pc, bias + CODE_END);
+	read_world(world);
+	EXPECT_STACK(world, 0, GOROUTINE_COMPLETE, GOPARK + 0xf, other | (MAIN + 0x1f));
+	assert_int_equal(world->goroutines.items[0].creator, other | (MAIN + 0x50));
+	assert_false(world->goroutines.items[0].is_system);
+	assert_int_equal(goroutine_frame_file(other | (MAIN + 0x1f) | GOROUTINE_INTERRUPTED), 1);
+	assert_int_equal(goroutine_frame_address(other | MAIN | GOROUTINE_INTERRUPTED), MAIN);
+	assert_int_equal(world->goroutines.stacks[world->goroutines.items[1].stack].end,
+			 GOROUTINE_NO_RULE);
+	goroutines_clear(&world->goroutines);
+	/* Without that file, it is not Go's. */
+	world->source.other_count = 0;
+	read_world(world);
+	EXPECT_STACK(world, 0, GOROUTINE_NO_RULE, GOPARK + 0xf);
+	free_world(world);
+}
+
 static void status_decides(void **state)
 {
 	static const struct {
@@ -575,6 +611,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parked_goroutines_have_their_stacks),
+		cmocka_unit_test(code_may_be_in_several_files),
 		cmocka_unit_test(status_decides),
 		cmocka_unit_test(system_calls_begin_at_their_caller),
 		cmocka_unit_test(interrupted_addresses_are_exact),

@@ -235,6 +235,7 @@ func main() {
 	registerLabels()
 	registerCoroutine()
 	registerC()
+	registerPlugin()
 	for _, start := range starts {
 		started.Add(copies)
 		for i := 0; i < copies; i++ {

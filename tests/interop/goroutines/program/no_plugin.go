@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//go:build !with_plugin
+
+package main
+
+func registerPlugin() {}
