@@ -294,6 +294,7 @@ static uint32_t hash_mapping(const struct profile_mapping *mapping)
 	hash = hash_number(hash, mapping->limit);
 	hash = hash_number(hash, mapping->offset);
 	hash = hash_number(hash, (uint64_t)mapping->place.perf_map << 32 | mapping->place.segment);
+	hash = hash_number(hash, mapping->place.part);
 	return hash_number(hash, (uint64_t)mapping->file << 32 | mapping->build_id);
 }
 

@@ -31,16 +31,17 @@ struct profile_value_type {
 
 /*
  * Where a frame is. While a recording runs, `segment` is the kind of memory or the mapped file
- * (mappings/address_space.h), and `perf_map` is the id of the perf map of generated code; 0: none.
+ * (mappings/address_space.h), `perf_map` is the id of the perf map of generated code, and `part` is
+ * the serial of the part of a kernel module (debuginfo/gone_modules.h); 0: none.
  * In a profile that was read from a file, `segment` is a number that keeps mappings apart.
  */
 struct frame_place {
-	uint32_t segment, perf_map;
+	uint32_t segment, perf_map, part;
 };
 
 static inline bool frame_place_equal(struct frame_place a, struct frame_place b)
 {
-	return a.segment == b.segment && a.perf_map == b.perf_map;
+	return a.segment == b.segment && a.perf_map == b.perf_map && a.part == b.part;
 }
 
 struct profile_mapping {

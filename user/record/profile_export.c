@@ -178,7 +178,7 @@ static bool is_missing(const struct profile *profile, const struct kallsyms *kal
 	const struct profile_location *location = &profile->locations.items[index];
 	const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
 
-	return mapping->place.segment != SEGMENT_KERNEL && !mapping->place.perf_map &&
+	return mapping->place.segment != SEGMENT_KERNEL && !mapping->place.part &&
 	       is_kernel_mapping(profile_text(profile, mapping->file), location->address) &&
 	       !kernel_symbols_have(kallsyms, location->address);
 }

@@ -219,7 +219,7 @@ static uint32_t mapping_of(struct window *window, const struct stack *stack,
 		perf_map = jit_perf_map(search, stack);
 	else if (entry && entry->mapping && entry->segment == segment)
 		return entry->mapping;
-	mapping.place = (struct frame_place){segment, perf_map};
+	mapping.place = (struct frame_place){.segment = segment, .perf_map = perf_map};
 	number = window_add_mapping(window, &mapping);
 	if (entry && !segment_is_jit(segment))
 		*entry = (struct mapping_entry){segment, number};

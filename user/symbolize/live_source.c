@@ -195,7 +195,7 @@ static uint32_t describe_kernel(const struct live_source *live, struct profile *
 		.limit = from->limit,
 		.file = profile_string(profile, from->name),
 		.build_id = profile_string(profile, from->build_id),
-		.place = {.perf_map = (uint32_t)serial},
+		.place = {.part = (uint32_t)serial},
 	};
 
 	return profile_mapping(profile, &mapping);
@@ -224,7 +224,7 @@ static uint32_t describe_gone(const struct live_source *live, struct profile *pr
 		snprintf(name, sizeof(name), "[%s]", part->module);
 		mapping.start = part->start;
 		mapping.limit = part->end;
-		mapping.place.perf_map = (uint32_t)serial;
+		mapping.place.part = (uint32_t)serial;
 		mapping.file = profile_string(profile, name);
 	}
 	return profile_mapping(profile, &mapping);

@@ -43,8 +43,8 @@ struct symbol_source {
 	/* The kernel that kallsyms belongs to; may be NULL without it. */
 	struct kernel *kernel;
 	/*
-	 * Modules that may be gone; NULL: none. Their mappings have the serial of the part, or 0,
-	 * as the perf map, and, unless the module was loaded when they were described, the segment
+	 * Modules that may be gone; NULL: none. The place of their mappings has the serial of the
+	 * part, or 0, and, unless the module was loaded when they were described, the segment
 	 * SEGMENT_KERNEL.
 	 */
 	struct gone_modules *gone;

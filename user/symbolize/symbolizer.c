@@ -425,7 +425,7 @@ static int set_demangled(struct symbolizer_run *run)
 /* A mapping of a part of a module; without a serial, of several. */
 static int symbolize_gone_mapping(struct symbolizer_run *run, const struct mapping_job *mapping_job)
 {
-	const uint64_t serial = mapping_job->mapping.place.perf_map;
+	const uint64_t serial = mapping_job->mapping.place.part;
 	const char *name;
 	uint64_t start;
 	int err = 0;
@@ -451,7 +451,7 @@ static int symbolize_kernel_mapping(struct symbolizer_run *run, struct mapping_j
 	if (mapping_job->mapping.place.segment == SEGMENT_KERNEL)
 		return symbolize_gone_mapping(run, mapping_job);
 	/* A module that is loaded may have gone before its symbols were read. */
-	if (mapping_job->mapping.place.perf_map)
+	if (mapping_job->mapping.place.part)
 		err = symbolize_gone_mapping(run, mapping_job);
 	else if (run->source->kallsyms && find_kernel_bias(run, mapping_job, &bias))
 		err = symbolize_by_kallsyms(run, mapping_job, bias);
@@ -523,6 +523,8 @@ static int symbolizer_compare_mappings(const void *left, const void *right, void
 		return result;
 	if (a->place.perf_map != b->place.perf_map)
 		return a->place.perf_map < b->place.perf_map ? -1 : 1;
+	if (a->place.part != b->place.part)
+		return a->place.part < b->place.part ? -1 : 1;
 	if (a->place.segment != b->place.segment)
 		return a->place.segment < b->place.segment ? -1 : 1;
 	return (x > y) - (x < y);

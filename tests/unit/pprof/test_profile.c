@@ -43,6 +43,8 @@ static void equal_entries_are_merged(void **state)
 	assert_int_equal(profile_mapping(profile, &mapping), 4);
 	mapping.place.perf_map++;
 	assert_int_equal(profile_mapping(profile, &mapping), 5);
+	mapping.place.part++;
+	assert_int_equal(profile_mapping(profile, &mapping), 6);
 
 	function = example_function(profile, "f", "f.c");
 	assert_int_equal(function, 1);

@@ -430,8 +430,10 @@ static void code_in_no_elf_file_has_its_address(void **state)
 	for (int i = 0; i < 3; i++) {
 		static const uint64_t addresses[] = {0x100100, 0xa0ff, 0x3000ff};
 		const enum segment_kind kind = i == 1 ? SEGMENT_OFFSETS : SEGMENT_ADDRESSES;
-		const struct frame_place place = {segment_of_file(file[i]->index, kind),
-						  i == 1 ? 0 : perf_map};
+		const struct frame_place place = {
+			.segment = segment_of_file(file[i]->index, kind),
+			.perf_map = i == 1 ? 0 : perf_map,
+		};
 
 		assert_true(frame_place_equal(place_at(profile, addresses[i]), place));
 	}
@@ -472,8 +474,9 @@ static void mapping_of_generated_code_is_searched_once(void **state)
 		assert_int_equal(stack_table_fold(fixture->stacks), 0);
 	assert_in_range(steps - before, CODE_MAPPINGS, 2 * CODE_MAPPINGS * CODE_FRAMES);
 	place = (struct frame_place){
-		segment_of_file(mapped_files_get(fixture->mapped, id)->index, SEGMENT_ADDRESSES),
-		address_space_perf_map(space),
+		.segment = segment_of_file(mapped_files_get(fixture->mapped, id)->index,
+					   SEGMENT_ADDRESSES),
+		.perf_map = address_space_perf_map(space),
 	};
 	assert_int_not_equal(place.perf_map, 0);
 	assert_true(frame_place_equal(place_at(fixture->window.profile, last), place));
@@ -695,7 +698,7 @@ static void adjacent_stacks_are_not_confused(void **state)
 static int count_stacks_in_file(const struct profile *profile, const uint64_t *addresses,
 				size_t depth, const struct mapped_file *file)
 {
-	const struct frame_place place = {segment_of_file(file->index, SEGMENT_VADDRS), 0};
+	const struct frame_place place = {.segment = segment_of_file(file->index, SEGMENT_VADDRS)};
 	int found = 0;
 
 	for (size_t i = 0; i < profile->samples.count; i++) {

@@ -120,7 +120,8 @@ static struct address_space *map(uint32_t pid, const char *name)
 /* The raw location of an address in a segment. */
 static uint32_t location_in(uint32_t segment, uint32_t perf_map, uint64_t offset)
 {
-	const struct profile_mapping mapping = {.place = {segment, perf_map}};
+	const struct profile_mapping mapping = {
+		.place = {.segment = segment, .perf_map = perf_map}};
 	uint32_t number = segment == SEGMENT_NONE ? 0 : profile_mapping(profile, &mapping);
 
 	return profile_location(profile, number, offset, NULL, 0);
