@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "lib/file_limit.h"
 #include "source/cgroup.h"
 #include "source/perf_process.h"
+#include "source/perf_rings.h"
 
 /* Bytes of a ring below which it is not worth a session. */
 #define PERF_RING_SIZE_MIN (64u << 10)
@@ -29,20 +29,6 @@
 #define PARANOID_MAX 2
 #define CPUS_TEXT_MAX 128u /* of a list of CPUs in a message */
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
-
-/* The ring of a CPU: of an event of this process that never fires, so that it lives. */
-struct perf_ring {
-	struct perf_event_mmap_page *page; /* NULL: none */
-	const uint8_t *data;
-	uint64_t size; /* bytes, a power of two */
-	uint64_t head, tail; /* of what is read now */
-	uint8_t *bounce; /* a record that wraps around; NULL: none yet */
-	struct perf_record next; /* at the tail, if `has_next` */
-	size_t next_size;
-	bool has_next;
-	uint32_t cpu;
-	int fd;
-};
 
 /* An event that fires. */
 struct perf_timer {
@@ -57,14 +43,10 @@ struct perf_events {
 	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* of `chosen`: none is below another one */
 	uint32_t *tids; /* of the threads that have events */
 	size_t tid_count, tid_capacity;
-	struct perf_ring *rings;
-	size_t ring_count, ring_capacity;
+	struct perf_rings rings; /* each of an event of this process that never fires */
 	struct perf_timer *timers;
 	size_t timer_count, timer_capacity;
-	struct perf_ring *read; /* its record was returned last; NULL: none */
 	int epoll;
-	uint64_t sample_type;
-	uint32_t ring_size; /* bytes of each ring, a power of two */
 	uint32_t stack_copy; /* bytes */
 	bool excludes_kernel;
 	bool inherits;
@@ -83,7 +65,7 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(*attr),
 		.config = fires ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
-		.sample_type = fires ? events->sample_type : PERF_SAMPLE_ALWAYS,
+		.sample_type = fires ? events->rings.sample_type : PERF_SAMPLE_ALWAYS,
 		.disabled = fires,
 		.inherit = fires && events->inherits,
 		.exclude_kernel = events->excludes_kernel || !fires,
@@ -93,7 +75,7 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
-		.wakeup_watermark = events->ring_size / 4,
+		.wakeup_watermark = events->rings.size / 4,
 	};
 	if (!fires)
 		return;
@@ -102,9 +84,9 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 	attr->exclude_callchain_kernel =
 		events->excludes_kernel || !(config->parts & STACKBEAT_PART_KERNEL);
 	attr->exclude_callchain_user = !user;
-	if (events->sample_type & PERF_SAMPLE_REGS_USER)
+	if (events->rings.sample_type & PERF_SAMPLE_REGS_USER)
 		attr->sample_regs_user = perf_record_registers;
-	if (events->sample_type & PERF_SAMPLE_STACK_USER)
+	if (events->rings.sample_type & PERF_SAMPLE_STACK_USER)
 		attr->sample_stack_user = events->stack_copy;
 }
 
@@ -202,55 +184,20 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 
 /* Rings */
 
-/* Returns 0 or a negative errno value; -EPERM: the user may not lock so much memory. */
-static int map_perf_ring(const struct perf_events *events, struct perf_ring *ring)
-{
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *pages = mmap(NULL, page + events->ring_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			   ring->fd, 0);
-
-	if (pages == MAP_FAILED)
-		return -errno;
-	ring->page = pages;
-	ring->data = (const uint8_t *)pages + page;
-	ring->size = events->ring_size;
-	return 0;
-}
-
 /* Opens the ring of a CPU. Returns 0 or a negative errno value; -ENODEV: the CPU is offline. */
 static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 {
 	struct epoll_event watch = {.events = EPOLLIN};
-	struct perf_ring *ring;
-	int fd, err;
+	int fd = open_event(events, false, 0, cpu, 0), err;
 
-	if (array_reserve(&events->rings, &events->ring_capacity, events->ring_count, 1,
-			  sizeof(*events->rings)))
-		return -ENOMEM;
-	fd = open_event(events, false, 0, cpu, 0);
 	if (fd < 0)
 		return fd;
-	ring = &events->rings[events->ring_count++];
-	*ring = (struct perf_ring){.cpu = cpu, .fd = fd};
-	err = map_perf_ring(events, ring);
-	if (!err && epoll_ctl(events->epoll, EPOLL_CTL_ADD, fd, &watch))
+	err = perf_rings_add(&events->rings, fd, cpu);
+	if (!err && epoll_ctl(events->epoll, EPOLL_CTL_ADD, fd, &watch)) {
 		err = -errno;
+		perf_rings_remove_last(&events->rings);
+	}
 	return err;
-}
-
-static void perf_ring_close(const struct perf_ring *ring)
-{
-	if (ring->page)
-		munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
-	free(ring->bounce);
-	close(ring->fd);
-}
-
-static void close_rings(struct perf_events *events)
-{
-	for (size_t i = 0; i < events->ring_count; i++)
-		perf_ring_close(&events->rings[i]);
-	events->ring_count = 0;
 }
 
 /* Opens a ring for each CPU that is sampled. Returns 0 or a negative errno value. */
@@ -267,36 +214,33 @@ static int open_ring_of_each_cpu(struct perf_events *events, const struct cpulis
 		if (err && err != -ENODEV)
 			return err;
 	}
-	return events->ring_count ? 0 : -ENODEV;
+	return events->rings.count ? 0 : -ENODEV;
 }
 
 /* Opens the rings, all of one size: smaller ones if the user may not lock so much memory. */
 static int open_rings(struct perf_events *events, struct error *error)
 {
 	struct cpulist online;
-	bool is_refused;
 	int err;
 
 	cpulist_online("", &online);
-	events->ring_size = events->config->ring_size;
+	events->rings.size = events->config->ring_size;
 	for (;;) {
 		err = open_ring_of_each_cpu(events, &online);
 		if (!err)
 			return 0;
-		is_refused = err == -EPERM && events->ring_count &&
-			     !events->rings[events->ring_count - 1].page;
 		/* Without rings, targets are not tried again. */
-		close_rings(events);
-		if (!is_refused)
+		perf_rings_clear(&events->rings);
+		if (err != -ENOBUFS)
 			return open_error(events, err, error);
-		if (events->ring_size / 2 < PERF_RING_SIZE_MIN)
+		if (events->rings.size / 2 < PERF_RING_SIZE_MIN)
 			break;
-		events->ring_size /= 2;
+		events->rings.size /= 2;
 	}
 	return error_set(error, EPERM,
 			 "perf events: too little memory may be locked for a ring of %u KiB for "
 			 "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l)%s",
-			 events->ring_size >> 10,
+			 events->rings.size >> 10,
 			 events->config->has_target_options ? ", or record fewer CPUs (-C)" : "");
 }
 
@@ -304,7 +248,7 @@ static int open_rings(struct perf_events *events, struct error *error)
 static void fit_stack_copy(struct perf_events *events)
 {
 	while (!events->config->stack_copy_given && events->stack_copy > STACK_COPY_MIN &&
-	       events->ring_size / RING_COPIES_MIN < events->stack_copy)
+	       events->rings.size / RING_COPIES_MIN < events->stack_copy)
 		events->stack_copy /= 2;
 }
 
@@ -321,11 +265,11 @@ static int open_timer(struct perf_events *events, int target, size_t ring, unsig
 	if (array_reserve(&events->timers, &events->timer_capacity, events->timer_count, 1,
 			  sizeof(*events->timers)))
 		return -ENOMEM;
-	fd = open_event(events, true, target, events->rings[ring].cpu, flags);
+	fd = open_event(events, true, target, events->rings.items[ring].cpu, flags);
 	if (fd < 0)
 		return fd;
 	events->timers[events->timer_count++] = (struct perf_timer){.fd = fd, .ring = ring};
-	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings[ring].fd) ? -errno : 0;
+	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings.items[ring].fd) ? -errno : 0;
 }
 
 /* Opens one on each CPU. Returns 0 or a negative errno value; -ENODEV: all CPUs are offline. */
@@ -333,7 +277,7 @@ static int open_target(struct perf_events *events, int target, unsigned long fla
 {
 	const size_t before = events->timer_count;
 
-	for (size_t i = 0; i < events->ring_count; i++) {
+	for (size_t i = 0; i < events->rings.count; i++) {
 		int err = open_timer(events, target, i, flags);
 
 		if (err && err != -ENODEV)
@@ -507,11 +451,11 @@ int perf_events_open(struct perf_events **opened, const struct perf_events_confi
 	}
 	events->stack_copy = config->stack_copy;
 	events->counts_threads = !config->cgroup_count && (config->pid_count || config->tid_count);
-	events->sample_type = PERF_SAMPLE_ALWAYS | PERF_SAMPLE_CALLCHAIN;
+	events->rings.sample_type = PERF_SAMPLE_ALWAYS | PERF_SAMPLE_CALLCHAIN;
 	if (config->parts & STACKBEAT_PART_USER)
-		events->sample_type |= PERF_SAMPLE_REGS_USER;
+		events->rings.sample_type |= PERF_SAMPLE_REGS_USER;
 	if (config->parts & STACKBEAT_PART_USER && config->stack_copy)
-		events->sample_type |= PERF_SAMPLE_STACK_USER;
+		events->rings.sample_type |= PERF_SAMPLE_STACK_USER;
 	/* An event for each thread and CPU. */
 	raise_file_limit(FILE_LIMIT_MAX);
 	events->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -522,7 +466,7 @@ int perf_events_open(struct perf_events **opened, const struct perf_events_confi
 		err = open_targets(events, error);
 	/* A user may sample user mode where kernel mode is refused. */
 	if ((err == -EACCES || err == -EPERM) && config->parts & STACKBEAT_PART_USER &&
-	    events->ring_count) {
+	    events->rings.count) {
 		close_targets(events);
 		events->excludes_kernel = true;
 		err = open_targets(events, error);
@@ -539,18 +483,17 @@ void perf_events_close(struct perf_events *events)
 	if (!events)
 		return;
 	close_targets(events);
-	close_rings(events);
+	perf_rings_clear(&events->rings);
 	if (events->epoll >= 0)
 		close(events->epoll);
 	free(events->timers);
 	free(events->tids);
-	free(events->rings);
 	free(events);
 }
 
 uint64_t perf_events_sample_type(const struct perf_events *events)
 {
-	return events->sample_type;
+	return events->rings.sample_type;
 }
 
 uint32_t perf_events_stack_copy(const struct perf_events *events)
@@ -649,14 +592,12 @@ static void open_timers_of_ring(struct perf_events *events, size_t ring)
 /* Returns the index of the CPU's ring, which is new if need be; -1: there can be none. */
 static ssize_t ring_of_cpu(struct perf_events *events, uint32_t cpu)
 {
-	for (size_t i = 0; i < events->ring_count; i++) {
-		if (events->rings[i].cpu == cpu)
+	for (size_t i = 0; i < events->rings.count; i++) {
+		if (events->rings.items[i].cpu == cpu)
 			return (ssize_t)i;
 	}
 	if (!perf_ring_open(events, cpu))
-		return (ssize_t)events->ring_count - 1;
-	if (events->ring_count && events->rings[events->ring_count - 1].cpu == cpu)
-		perf_ring_close(&events->rings[--events->ring_count]);
+		return (ssize_t)events->rings.count - 1;
 	return -1;
 }
 
@@ -690,8 +631,8 @@ void perf_events_follow_cpus(struct perf_events *events, bool checks_counts)
 	cpulist_online("", &online);
 	if (all && cpulist_equal(&online, &events->followed))
 		return;
-	for (size_t i = 0; i < events->ring_count; i++) {
-		if (!cpulist_has(&online, events->rings[i].cpu))
+	for (size_t i = 0; i < events->rings.count; i++) {
+		if (!cpulist_has(&online, events->rings.items[i].cpu))
 			close_timers_of_ring(events, i);
 	}
 	events->followed = online;
@@ -713,93 +654,16 @@ void perf_events_follow_cpus(struct perf_events *events, bool checks_counts)
 
 void perf_events_snapshot(struct perf_events *events)
 {
-	events->read = NULL;
-	for (size_t i = 0; i < events->ring_count; i++) {
-		struct perf_ring *ring = &events->rings[i];
-
-		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	}
-}
-
-/* Returns the bytes at the tail as a whole; NULL: out of memory. */
-static const void *bytes_at_tail(struct perf_ring *ring, size_t *available)
-{
-	const uint64_t at = ring->tail & (ring->size - 1);
-	const size_t contiguous = ring->size - at, left = ring->head - ring->tail;
-	size_t size = left < PERF_RECORD_SIZE_MAX ? left : PERF_RECORD_SIZE_MAX;
-
-	*available = size;
-	if (size <= contiguous)
-		return ring->data + at;
-	if (!ring->bounce)
-		ring->bounce = malloc(PERF_RECORD_SIZE_MAX);
-	if (!ring->bounce)
-		return NULL;
-	memcpy(ring->bounce, ring->data + at, contiguous);
-	memcpy(ring->bounce + contiguous, ring->data, size - contiguous);
-	return ring->bounce;
-}
-
-/* Decodes the record at the tail, if there is one. */
-static void perf_ring_peek(const struct perf_events *events, struct perf_ring *ring,
-			   const char **problem)
-{
-	struct perf_event_header header;
-	size_t available;
-	const void *bytes;
-	const char *why;
-
-	if (ring->has_next || ring->tail == ring->head)
-		return;
-	bytes = bytes_at_tail(ring, &available);
-	if (!bytes)
-		return;
-	why = perf_record_decode(bytes, available, events->sample_type, &ring->next);
-	if (why) {
-		*problem = why;
-		ring->tail = ring->head;
-		return;
-	}
-	memcpy(&header, bytes, sizeof(header));
-	ring->next_size = header.size;
-	ring->has_next = true;
-}
-
-/* Moves behind the record that was returned last, if there is one. */
-static void skip_read_record(struct perf_events *events)
-{
-	if (!events->read)
-		return;
-	events->read->tail += events->read->next_size;
-	events->read->has_next = false;
-	events->read = NULL;
+	perf_rings_snapshot(&events->rings);
 }
 
 const struct perf_record *perf_events_next(struct perf_events *events, uint64_t until,
 					   const char **problem)
 {
-	struct perf_ring *earliest = NULL;
-
-	skip_read_record(events);
-	for (size_t i = 0; i < events->ring_count; i++) {
-		struct perf_ring *ring = &events->rings[i];
-
-		perf_ring_peek(events, ring, problem);
-		if (ring->has_next && (!earliest || ring->next.time < earliest->next.time))
-			earliest = ring;
-	}
-	if (!earliest || earliest->next.time > until)
-		return NULL;
-	events->read = earliest;
-	return &earliest->next;
+	return perf_rings_next(&events->rings, until, problem);
 }
 
 void perf_events_release(struct perf_events *events)
 {
-	skip_read_record(events);
-	for (size_t i = 0; i < events->ring_count; i++) {
-		struct perf_ring *ring = &events->rings[i];
-
-		__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
-	}
+	perf_rings_release(&events->rings);
 }
