@@ -195,7 +195,7 @@ static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 	err = perf_rings_add(&events->rings, fd, cpu);
 	if (!err && epoll_ctl(events->epoll, EPOLL_CTL_ADD, fd, &watch)) {
 		err = -errno;
-		perf_rings_remove_last(&events->rings);
+		perf_rings_remove(&events->rings, events->rings.count - 1);
 	}
 	return err;
 }

@@ -88,6 +88,18 @@ static void read_mapping(struct cursor *cursor, struct perf_record *record)
 		cursor_break(cursor);
 }
 
+static void read_kernel_symbol(struct cursor *cursor, struct perf_record *record)
+{
+	struct perf_kernel_symbol *symbol = &record->symbol;
+
+	symbol->start = cursor_u64(cursor);
+	if (__builtin_add_overflow(symbol->start, cursor_u32(cursor), &symbol->end))
+		cursor_break(cursor);
+	symbol->type = cursor_u16(cursor);
+	symbol->is_gone = cursor_u16(cursor) & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
+	symbol->name = cursor_string(cursor);
+}
+
 static void read_fork(struct cursor *cursor, struct perf_record *record)
 {
 	record->pid = cursor_u32(cursor);
@@ -141,6 +153,9 @@ const char *perf_record_decode(const void *data, size_t available, uint64_t samp
 	switch (header.type) {
 	case PERF_RECORD_MMAP2:
 		read_mapping(&cursor, record);
+		break;
+	case PERF_RECORD_KSYMBOL:
+		read_kernel_symbol(&cursor, record);
 		break;
 	case PERF_RECORD_COMM:
 		read_comm(&cursor, record);

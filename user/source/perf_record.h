@@ -28,6 +28,14 @@ struct perf_mapping {
 	const char *path; /* "//anon" and the like without a file */
 };
 
+/* Code that the kernel generates has come or gone: PERF_RECORD_KSYMBOL. */
+struct perf_kernel_symbol {
+	uint64_t start, end; /* equal for what is not compiled */
+	uint16_t type; /* PERF_RECORD_KSYMBOL_TYPE_* */
+	bool is_gone;
+	const char *name; /* a user may have chosen a part of it */
+};
+
 struct perf_sample {
 	const uint64_t *chain; /* call chains, with PERF_CONTEXT_* before each part */
 	uint64_t chain_length;
@@ -47,6 +55,7 @@ struct perf_record {
 	union {
 		struct perf_sample sample;
 		struct perf_mapping mapping;
+		struct perf_kernel_symbol symbol;
 		const char *comm; /* PERF_RECORD_COMM */
 		struct {
 			uint32_t pid, tid;

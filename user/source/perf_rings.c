@@ -51,15 +51,18 @@ int perf_rings_add(struct perf_rings *rings, int fd, uint32_t cpu)
 	return err;
 }
 
-void perf_rings_remove_last(struct perf_rings *rings)
+void perf_rings_remove(struct perf_rings *rings, size_t index)
 {
-	perf_ring_close(&rings->items[--rings->count]);
+	perf_ring_close(&rings->items[index]);
+	rings->count--;
+	memmove(&rings->items[index], &rings->items[index + 1],
+		(rings->count - index) * sizeof(*rings->items));
 }
 
 void perf_rings_clear(struct perf_rings *rings)
 {
 	while (rings->count)
-		perf_rings_remove_last(rings);
+		perf_rings_remove(rings, rings->count - 1);
 	free(rings->items);
 	rings->items = NULL;
 	rings->capacity = 0;

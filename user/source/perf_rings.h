@@ -41,8 +41,8 @@ struct perf_rings {
  */
 int perf_rings_add(struct perf_rings *rings, int fd, uint32_t cpu);
 
-/* Closes the ring that was added last. */
-void perf_rings_remove_last(struct perf_rings *rings);
+/* Closes a ring, with what was not read: not between perf_rings_snapshot() and _release(). */
+void perf_rings_remove(struct perf_rings *rings, size_t index);
 
 /* Closes the events and their rings. */
 void perf_rings_clear(struct perf_rings *rings);

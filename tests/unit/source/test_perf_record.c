@@ -186,6 +186,37 @@ static void mappings_have_file_and_time(void **state)
 	assert_non_null(decode(&record));
 }
 
+static void put_symbol(uint64_t start, uint32_t length, uint16_t type, uint16_t flags)
+{
+	begin(PERF_RECORD_KSYMBOL, 0);
+	put(start);
+	put_halves(length, type | (uint32_t)flags << 16);
+	put_string("bpf_prog_6deef7357e7b4530_a");
+	put_sample_id();
+}
+
+static void generated_code_has_its_range_and_name(void **state)
+{
+	struct perf_record record;
+
+	(void)state;
+	put_symbol(0xffffffffc0000040, 0x123, PERF_RECORD_KSYMBOL_TYPE_BPF, 0);
+	assert_null(decode(&record));
+	assert_int_equal(record.time, 1234);
+	assert_int_equal(record.symbol.start, 0xffffffffc0000040);
+	assert_int_equal(record.symbol.end, 0xffffffffc0000163);
+	assert_int_equal(record.symbol.type, PERF_RECORD_KSYMBOL_TYPE_BPF);
+	assert_false(record.symbol.is_gone);
+	assert_string_equal(record.symbol.name, "bpf_prog_6deef7357e7b4530_a");
+	put_symbol(0xffffffffc0000040, 0x123, PERF_RECORD_KSYMBOL_TYPE_OOL,
+		   PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+	assert_null(decode(&record));
+	assert_int_equal(record.symbol.type, PERF_RECORD_KSYMBOL_TYPE_OOL);
+	assert_true(record.symbol.is_gone);
+	put_symbol(UINT64_MAX - 0x10, 0x11, PERF_RECORD_KSYMBOL_TYPE_BPF, 0);
+	assert_non_null(decode(&record));
+}
+
 static void tasks_and_losses_are_decoded(void **state)
 {
 	struct perf_record record;
@@ -279,6 +310,7 @@ int main(void)
 		cmocka_unit_test(samples_have_registers_in_the_order_of_dwarf),
 		cmocka_unit_test(a_kernel_thread_has_no_registers),
 		cmocka_unit_test(mappings_have_file_and_time),
+		cmocka_unit_test(generated_code_has_its_range_and_name),
 		cmocka_unit_test(tasks_and_losses_are_decoded),
 		cmocka_unit_test(malformed_records_are_refused),
 	};
