@@ -115,7 +115,8 @@ def busy_ticks(cpu):
 
 
 def perf_events_of(process):
-    """The number of perf events that a process has open: of each sampled CPU a ring and a timer."""
+    """The number of perf events that a process has open: of each sampled CPU a ring and a timer; and of each CPU an
+    event that announces generated code."""
     def is_event(path):
         try:
             return os.readlink(path) == "anon_inode:[perf_event]"
@@ -133,15 +134,15 @@ def perf_events_follow_cpus():
     paranoid.write_text("2")
     set_online(cpu, False)
     recording = Recording("--source=perf", "-a", "-F", 199, "--labels", "cpu")
-    wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events without the CPU")
+    wait_until(lambda: perf_events_of(recording.process) == 3 * len(online_cpus()), "events without the CPU")
     for _ in range(2):
         set_online(cpu, True)
-        wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events of the CPU that came")
+        wait_until(lambda: perf_events_of(recording.process) == 3 * len(online_cpus()), "events of the CPU that came")
         set_online(cpu, False)
         # The ring may have records.
-        wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()) + 1, "one event less")
+        wait_until(lambda: perf_events_of(recording.process) == 3 * len(online_cpus()) + 1, "one event less")
     set_online(cpu, True)
-    wait_until(lambda: perf_events_of(recording.process) == 2 * len(online_cpus()), "events of the CPU that is back")
+    wait_until(lambda: perf_events_of(recording.process) == 3 * len(online_cpus()), "events of the CPU that is back")
     keep_busy(cpu)
     # Each second of its time has 199 samples.
     busy = busy_ticks(cpu)

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from harness import (check, check_equal, defer, fails_with, finish, is_kernel, load, long_test, record, Recording, run, samples_of,
-                     Skip, SLOWDOWN, start, temporary_directory, test, workload)
+                     Skip, SLOWDOWN, start, temporary_directory, test, wait_until, workload)
 from pprof import Profile
 from stackbeat import IOC_MODULE_SYMBOLS, S, Session
 
@@ -227,6 +227,60 @@ def windows_have_names_of_modules_that_go_before_these_are_read():
     run("stackbeat", "record", "--budget", 50, "-a", "-F", 499, "--rotate", 1, "-o", directory / "profile.pb.gz",
         "--", "sh", "-c", LOADS)
     check_init_functions(*map(Profile, directory.iterdir()))
+
+
+SOURCES = ("module", "perf")
+
+
+def check_bpf_programs(names, *profiles):
+    """Of programs that have run for the same time."""
+    found = Counter()
+    for sample in (sample for profile in profiles for sample in samples_of(profile, "bpf")):
+        frame = sample.frames[0]
+        program = re.fullmatch(r"bpf_prog_[0-9a-f]{16}_(\w+)", frame.function)
+        found[program[1] if program else "others" if frame.function else ""] += sample.values["samples"]
+        if program:
+            check_equal(frame.file, "[bpf]", "mapping of a BPF program")
+    print(f"samples: {dict(found)}")
+    total = found.total() - found["others"]
+    check(total >= 100, f"only {total} samples")
+    for name in names:
+        check(found[name] >= 0.5 * total / len(names), f"{name} has {found[name]} of {total} samples: {found}")
+    check(found[""] < 0.02 * total, f"{found['']} of {total} samples have no name")
+    check_equal(set(found) - {*names, "others", ""}, set(), "other programs")
+
+
+@test
+def bpf_programs_that_are_gone_have_names():
+    """The second one has, in general, the addresses of the first one."""
+    for source in SOURCES:
+        profile, _, _ = record("--budget", 50, f"--source={source}", "-a", "-F", 499,
+                               command=workload("bpf", 1000, "first", "second"))
+        check_bpf_programs(("first", "second"), profile)
+
+
+@test
+def windows_have_names_of_bpf_programs_that_go_before_these_are_read():
+    directory = temporary_directory()
+    run("stackbeat", "record", "--budget", 50, "-a", "-F", 499, "--rotate", 1, "-o", directory / "profile.pb.gz",
+        "--", *workload("bpf", 1000, "first", "second", "third"))
+    check_bpf_programs(("first", "second", "third"), *map(Profile, directory.iterdir()))
+
+
+def is_loaded(program, process=None):
+    check(not process or process.poll() is None, "the process of the BPF program has ended")
+    return re.search(rf"_{program}\t\[bpf\]$", Path("/proc/kallsyms").read_text(), re.M)
+
+
+@test
+def bpf_program_that_was_there_before_and_is_gone_has_its_name():
+    for source in SOURCES:
+        process = start(*workload("bpf", 10**9, "early"))
+        wait_until(lambda process=process: is_loaded("early", process), "the BPF program")
+        profile, _, _ = record("--budget", 50, f"--source={source}", "-a", "-F", 499,
+                               command=("sh", "-c", f"sleep 2; kill {process.pid}; sleep 1"))
+        check(not is_loaded("early"), "the program is still there")
+        check_bpf_programs(("early",), profile)
 
 
 def part_lines(part):

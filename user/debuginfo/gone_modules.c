@@ -49,7 +49,7 @@ static bool gone_part_has(const struct gone_part *part, uint64_t address)
 	return address >= part->start && address < part->end;
 }
 
-/* The symbols of init sections are there for a moment only. */
+/* The symbols of init sections are there for a moment only; generated code has its name. */
 static enum gone_answer find_serial(const struct gone_modules *modules, uint64_t serial)
 {
 	const struct gone_part *part = gone_modules_part(modules, serial);
@@ -58,7 +58,7 @@ static enum gone_answer find_serial(const struct gone_modules *modules, uint64_t
 		return GONE_NONE;
 	if (!part)
 		return GONE_UNKNOWN;
-	return part->gone || part->is_init ? GONE_PART : GONE_LOADED;
+	return part->gone || part->is_init || part->is_generated ? GONE_PART : GONE_LOADED;
 }
 
 enum gone_answer gone_modules_find(const struct gone_modules *modules, uint64_t *address,
@@ -109,6 +109,11 @@ bool gone_modules_function(struct gone_modules *modules, uint64_t serial, uint64
 
 	if (!part || !gone_part_has(part, address))
 		return false;
+	if (part->is_generated) {
+		*name = part->text;
+		*start = part->start;
+		return true;
+	}
 	table = parse_part_symbols(modules, (size_t)(part - modules->parts));
 	return table && kallsyms_lookup(table, address, name, start, &module);
 }

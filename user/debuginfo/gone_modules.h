@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Functions of kernel modules that were unloaded, and of init sections, which the kernel frees:
- * from the symbols that the module keeps (STACKBEAT_IOC_MODULE_SYMBOLS).
+ * from the symbols that the module keeps (STACKBEAT_IOC_MODULE_SYMBOLS); and code that the kernel
+ * has generated and freed (source/generated_code.h).
  *
  * Different modules may have had one address at different times. So the address of a sample in a
  * part of a module that is known is replaced by an alias, which has the serial of the part: stacks
@@ -19,27 +20,29 @@
 
 struct gone_modules;
 
-/* Name of the mapping, in a profile, of addresses of modules without a known function. */
-#define GONE_MODULES_MAPPING "[modules that are gone]"
+/* Name of the mapping, in a profile, of addresses without a known function. */
+#define GONE_MODULES_MAPPING "[kernel code that is gone]"
 
-/* A part of a module. */
+/* A part of a module, or generated code, which counts as a module. */
 struct gone_part {
+	uint64_t start, end; /* of the functions; `end` is excluded */
 	uint64_t serial; /* below GONE_SERIAL_MAX */
 	uint64_t came; /* the kernel's CLOCK_MONOTONIC, ns; 0: before the recording */
 	uint64_t gone; /* likewise; 0: still there */
-	uint64_t start, end; /* of the functions; `end` is excluded */
+	uint64_t reach; /* the highest end of the parts up to this one; see record/gone_parts.h */
 	bool is_init;
+	bool is_generated;
 	char module[STACKBEAT_MODULE_NAME_SIZE];
-	char *text; /* as lines of /proc/kallsyms */
+	char *text; /* as lines of /proc/kallsyms; of generated code: its name */
 	size_t size; /* bytes of the text */
 };
 
 /*
- * An alias is bit 63, 8 zero bits, 24 bits of the serial, and the lower 31 bits of the address, as
- * all code of modules is in the last 2 GiB. No CPU has such an address: bits 47 to 63 of a kernel
- * address are equal (56 to 63 with 5-level page tables).
+ * An alias is bit 63, 2 zero bits, 30 bits of the serial, and the lower 31 bits of the address, as
+ * all code of modules is in the last 2 GiB, and generated code, too. No CPU has such an address:
+ * bits 47 to 63 of a kernel address are equal (56 to 63 with 5-level page tables).
  */
-#define GONE_SERIAL_MAX (UINT64_C(1) << 24)
+#define GONE_SERIAL_MAX (UINT64_C(1) << 30)
 #define GONE_CODE_BITS 31
 #define GONE_CODE_MASK ((UINT64_C(1) << GONE_CODE_BITS) - 1)
 

@@ -256,6 +256,18 @@ static int kernel_code_make_file(struct kernel_code_file *file)
 	return fd;
 }
 
+/* A BPF program that came or went in the recording has a mapping of its own: see gone_modules.h. */
+static bool kernel_code_is_generated(const struct kernel_code *code)
+{
+	return !strcmp(code->name, "[bpf]") || !strncmp(code->name, "[__builtin__", 12);
+}
+
+static int generated_code_error(struct error *error)
+{
+	return error_set(error, ENOENT,
+			 "its code was generated, as BPF programs, or is not there any more");
+}
+
 static bool kernel_code_is_running(const struct running_kernel *running,
 				   const struct kernel_code *code)
 {
@@ -280,9 +292,7 @@ static int kernel_code_read(const struct kernel_code *code, const struct kallsym
 		err = kallsyms_each_function(kallsyms, kernel_code_add_function, &file);
 	}
 	if (!err && !file.segment_count)
-		err = error_set(
-			error, ENOENT,
-			"its code was generated, as BPF programs, or is not there any more");
+		err = generated_code_error(error);
 	else if (!err)
 		err = kernel_code_make_file(&file);
 	if (err < 0 && err != -ENOENT)
@@ -324,6 +334,8 @@ int kernel_code_open(const struct running_kernel *running, const struct kernel_c
 	int fd, err;
 	Elf *elf;
 
+	if (kernel_code_is_generated(code))
+		return generated_code_error(error);
 	if (!kernel_code_is_running(running, code))
 		return error_set(error, ESTALE,
 				 "its code is not what runs here now, but of another kernel or "

@@ -46,8 +46,7 @@ void running_kernel_close(struct running_kernel *running);
  * `error` set:
  *	-ESTALE	the mapping has another build ID or start now, or is not there
  *	-ENOENT	no function of this mapping holds any of the addresses: not of the kernel itself, or
- *		not of the module. Generated code, as BPF programs, has no mapping of its own, and
- *		may be other code by now.
+ *		not of the module. Generated code, as BPF programs, may be other code by now.
  *	-EPERM, -EACCES	the caller must not read KCORE_PATH
  *	-E2BIG	more than 4,096 functions hold the addresses
  *	-ENOMEM, or another error of opening or reading KCORE_PATH

@@ -18,6 +18,7 @@
 #include "record/verification.h"
 #include "runtime/perf_map_watcher.h"
 #include "source/device.h"
+#include "source/generated_code.h"
 
 /* How often to check for processes that have ended. */
 #define CHECK_INTERVAL_NS NS_PER_SECOND
@@ -94,6 +95,7 @@ void collector_clear(struct collector *collector)
 	address_spaces_free(collector->spaces);
 	mapped_files_free(collector->files);
 	gone_parts_clear(&collector->gone);
+	collector_leave_generated(collector);
 }
 
 static int move_text(const struct stackbeat_moved_text *moved, void *arg)
@@ -108,6 +110,25 @@ void collector_start(struct collector *collector, const struct device *device, b
 	address_spaces_on_moved_text(collector->spaces, move_text, collector);
 	stack_table_use_parts(collector->stacks, &collector->gone);
 	collector->gone_since = kernel_now_ns(CLOCK_MONOTONIC);
+}
+
+void collector_name_generated(struct collector *collector, const struct cpulist *cpus)
+{
+	if (collector->names_kernel)
+		collector->generated = generated_code_open(cpus);
+}
+
+void collector_leave_generated(struct collector *collector)
+{
+	generated_code_close(collector->generated);
+	collector->generated = NULL;
+}
+
+uint64_t collector_names_dropped(const struct collector *collector)
+{
+	const struct generated_code *generated = collector->generated;
+
+	return collector->gone.dropped + (generated ? generated_code_lost(generated) : 0);
 }
 
 /* Unwind tables */
@@ -173,7 +194,14 @@ int collector_use_tables(struct collector *collector, const struct collector_unw
 
 size_t collector_poll(const struct collector *collector, struct pollfd fds[COLLECTOR_FDS])
 {
-	return collector->tables ? unwind_tables_poll(collector->tables, fds) : 0;
+	size_t count = collector->tables ? unwind_tables_poll(collector->tables, fds) : 0;
+
+	if (collector->generated)
+		fds[count++] = (struct pollfd){
+			.fd = generated_code_fd(collector->generated),
+			.events = POLLIN,
+		};
+	return count;
 }
 
 /* Takes over opened files, makes their tables, and walks copies of stacks by them. */
@@ -191,11 +219,11 @@ static int run_tables(struct collector *collector)
 static int finish_copies(struct collector *collector)
 {
 	const struct timespec interval = {.tv_nsec = TABLES_INTERVAL_NS};
-	struct pollfd fds[COLLECTOR_FDS];
+	struct pollfd fds[UNWIND_TABLES_FDS];
 	int err = run_tables(collector);
 
 	while (!err && collector->copies && stack_copies_are_waiting(collector->copies)) {
-		ppoll(fds, collector_poll(collector, fds), &interval, NULL);
+		ppoll(fds, unwind_tables_poll(collector->tables, fds), &interval, NULL);
 		err = run_tables(collector);
 	}
 	return err;
@@ -231,11 +259,33 @@ static int drain_metadata(struct collector *collector, struct device *device, st
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the mappings") : err;
 }
 
+/* The changes of generated code that are read at once. */
+struct announcements {
+	struct gone_parts *parts;
+	bool are_some;
+};
+
+static void collector_announce(const struct generated_code_change *change, void *arg)
+{
+	struct announcements *announcements = arg;
+
+	gone_parts_announce(announcements->parts, change);
+	announcements->are_some = true;
+}
+
 /* After a snapshot of the heads: the parts of all samples below are known then. */
 static void update_gone_parts(struct collector *collector)
 {
-	if (collector->names_kernel && gone_parts_refresh(&collector->gone, collector->device,
-							  (uint64_t)collector->gone_since))
+	struct announcements announcements = {.parts = &collector->gone};
+	bool changed;
+
+	if (!collector->names_kernel)
+		return;
+	changed = gone_parts_refresh(&collector->gone, collector->device,
+				     (uint64_t)collector->gone_since);
+	if (collector->generated)
+		generated_code_read(collector->generated, collector_announce, &announcements);
+	if (changed || announcements.are_some)
 		stack_table_parts_changed(collector->stacks);
 }
 
@@ -584,4 +634,5 @@ void collector_stop(struct collector *collector)
 	if (collector->tables)
 		unwind_tables_stop(collector->tables);
 	mapped_files_abandon(collector->files);
+	collector_leave_generated(collector);
 }

@@ -13,7 +13,9 @@
 #include "record/window.h"
 
 struct device;
+struct cpulist;
 struct error;
+struct generated_code;
 struct sample_queue;
 struct mapped_files;
 struct sandbox_server;
@@ -39,7 +41,8 @@ struct collector {
 	struct verification *verification; /* NULL: none */
 	const struct device *device; /* opens mapped files, gets unwind tables */
 	bool names_kernel; /* functions of the kernel get names */
-	struct gone_parts gone; /* of kernel modules, for the samples of this window */
+	struct gone_parts gone; /* of kernel code, for the samples of this window */
+	struct generated_code *generated; /* which comes and goes; NULL: unknown */
 	int64_t gone_since; /* ns; parts that went before are left out */
 	void (*message)(const char *text, void *arg); /* see struct collector_unwinding */
 	void *message_arg;
@@ -69,6 +72,19 @@ void collector_clear(struct collector *collector);
  */
 void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns);
 
+/*
+ * From now on, generated code of the kernel that goes keeps its name, where the rights of the user
+ * allow it; `cpus`, as for generated_code_open(), must outlive the collector. Call it before the
+ * session is started, if samples have a kernel part.
+ */
+void collector_name_generated(struct collector *collector, const struct cpulist *cpus);
+
+/* Closes its events: in a process that was forked, whose parent goes on. */
+void collector_leave_generated(struct collector *collector);
+
+/* Returns the number of parts of kernel code that may have samples without names. */
+uint64_t collector_names_dropped(const struct collector *collector);
+
 struct collector_unwinding {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	uint16_t max_depth; /* user frames */
@@ -92,7 +108,7 @@ int collector_use_tables(struct collector *collector, const struct collector_unw
  * Sets the events of `fds` for which collector_drain() is to be called, beside the events of the
  * device. Returns their number.
  */
-#define COLLECTOR_FDS UNWIND_TABLES_FDS
+#define COLLECTOR_FDS (UNWIND_TABLES_FDS + 1)
 size_t collector_poll(const struct collector *collector, struct pollfd fds[COLLECTOR_FDS]);
 
 /* Drains the rings once. Returns 0 or a negative errno value. */
@@ -144,7 +160,7 @@ int collector_peek(struct collector *collector, struct window **window, struct e
 void collector_verify(struct collector *collector, const struct sandbox_server *sandbox,
 		      unsigned int timeout_s);
 
-/* Stops opening mapped files; the device is not used afterwards. */
+/* Stops opening mapped files, and following generated code; the device is not used afterwards. */
 void collector_stop(struct collector *collector);
 
 #endif

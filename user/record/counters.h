@@ -15,6 +15,7 @@
 /* Continues enum stackbeat_stat. */
 enum reader_counter {
 	COUNTER_PERF_MAPS_DROPPED = STACKBEAT_S_COUNT, /* see runtime/perf_map_watcher.h */
+	COUNTER_KERNEL_NAMES_DROPPED, /* see collector_names_dropped() */
 	COUNTER_SAMPLES_EARLY, /* see record/sample_queue.h */
 	/* See struct unwind_tables_counts. */
 	COUNTER_TABLES_COMPILED,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The parts of kernel modules that come and go during a recording (debuginfo/gone_modules.h), read
- * from the session, which keeps them until it is closed.
+ * from the session, which keeps them until it is closed; and the code that the kernel generates
+ * meanwhile, as it is announced (source/generated_code.h).
  */
 #ifndef STACKBEAT_RECORD_GONE_PARTS_H
 #define STACKBEAT_RECORD_GONE_PARTS_H
@@ -13,17 +14,25 @@
 #include "lib/clock.h"
 
 struct device;
+struct generated_code_change;
 struct gone_part;
 
 /* A sample can arrive so long after the time when it was taken: it waits in a ring, and for its
  * mappings. */
 #define GONE_PARTS_SAMPLE_AGE_NS (10 * NS_PER_SECOND)
+/* A CPU may run generated code so long after it was announced to go. */
+#define GONE_PARTS_END_NS NS_PER_SECOND
+/* Pieces of generated code that are kept; a machine that loads more of them loses the oldest. */
+#define GONE_PARTS_GENERATED_MAX 4096u
 
 /* All zero: none. */
 struct gone_parts {
-	struct gone_part *items;
+	struct gone_part *items; /* in the order of their starts */
 	size_t count, capacity;
+	uint64_t dropped; /* parts that could not be kept, and may have samples */
 	/* Private. */
+	size_t generated; /* parts of generated code */
+	uint64_t generated_ever; /* which have had serials */
 	uint64_t changes; /* see struct stackbeat_module_symbols */
 	uint64_t first; /* no part below this serial is read */
 	uint64_t start, end; /* of the functions of all parts */
@@ -38,13 +47,17 @@ struct gone_parts {
  */
 bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, uint64_t since);
 void gone_parts_clear(struct gone_parts *parts);
+
+/* Notes that generated code has come or gone: a change, as for gone_parts_refresh(). */
+void gone_parts_announce(struct gone_parts *parts, const struct generated_code_change *change);
+
 /* Returns the bytes of memory of the parts, without the overhead of malloc(). */
 size_t gone_parts_bytes(const struct gone_parts *parts);
 
 /*
  * Replaces the addresses of a sample in the kernel, of a time, that are in the ranges of the parts,
  * by aliases. Returns whether the same addresses at another time have the same ones, as long as
- * gone_parts_refresh() returns false.
+ * gone_parts_refresh() returns false, and nothing is announced.
  */
 bool gone_parts_set_aliases(const struct gone_parts *parts, uint64_t time, uint64_t *addresses,
 			    size_t count);

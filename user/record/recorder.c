@@ -200,6 +200,8 @@ static void add_own_counts(struct recorder *recorder)
 	recording->counts[STACKBEAT_S_MAPPINGS_DROPPED] =
 		recorder->stats[STACKBEAT_S_MAPPINGS_DROPPED] + counts.mappings_dropped;
 	recording->counts[COUNTER_PERF_MAPS_DROPPED] = counts.perf_maps_dropped;
+	recording->counts[COUNTER_KERNEL_NAMES_DROPPED] =
+		collector_names_dropped(&recorder->collector);
 	recording->counts[COUNTER_SAMPLES_EARLY] = sample_queue_early(recorder->collector.queue);
 }
 
@@ -481,6 +483,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 					error);
 	if (!err)
 		err = use_tables(recorder, config, error);
+	if (!err && recorder->session.parts & STACKBEAT_PART_KERNEL)
+		collector_name_generated(&recorder->collector, &recorder->session.cpulist);
 	if (!err)
 		err = reader_rights_reduce(error);
 	if (err)

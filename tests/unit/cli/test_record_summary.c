@@ -206,6 +206,7 @@ static void everything_incomplete_is_named(void **state)
 		STACKBEAT_S_KERNEL_STACKS_DIFFERENT,
 		STACKBEAT_S_MMAP_EVENTS_OFF,
 		COUNTER_PERF_MAPS_DROPPED,
+		COUNTER_KERNEL_NAMES_DROPPED,
 		COUNTER_SAMPLES_EARLY,
 		COUNTER_TABLES_FAILED,
 		COUNTER_TABLES_REFUSED,
@@ -223,9 +224,10 @@ static void everything_incomplete_is_named(void **state)
 		"stackbeat: incomplete: samples without an address space 1, address spaces not "
 		"read 2, mapping events lost 3, mappings dropped 4, mappings without a file 5, "
 		"copies of stacks lost 6, kernel stacks that differed 7, times without mapping "
-		"events 8, perf maps dropped 9, samples resolved before their mappings arrived 10, "
-		"files without an unwind table 11, unwind tables refused 12 (no memory), copies of "
-		"stacks not used 13, user frames outside all mappings 12 of 5000\n");
+		"events 8, perf maps dropped 9, parts of kernel code dropped 10, samples resolved "
+		"before their mappings arrived 11, files without an unwind table 12, unwind tables "
+		"refused 13 (no memory), copies of stacks not used 14, user frames outside all "
+		"mappings 12 of 5000\n");
 }
 
 /* What was merged is not among what is incomplete. */

@@ -142,6 +142,33 @@ static void functions_are_of_the_part(void **state)
 	assert_function(NULL, 3, CODE, NULL, 0);
 }
 
+/* Longer than the last function of a module may be. */
+static void generated_code_is_one_function(void **state)
+{
+	static char name[] = "bpf_prog_6deef7357e7b4530_a";
+	const struct gone_part part = {
+		.serial = 7,
+		.came = 10,
+		.start = CODE,
+		.end = CODE + 0x20000,
+		.is_generated = true,
+		.module = "bpf",
+		.text = name,
+		.size = sizeof(name),
+	};
+	struct gone_modules *modules = gone_modules_new(&part, 1);
+	uint64_t serial;
+
+	(void)state;
+	assert_non_null(modules);
+	assert_function(modules, 7, CODE, name, CODE);
+	assert_function(modules, 7, CODE + 0x1ffff, name, CODE);
+	assert_function(modules, 7, CODE + 0x20000, NULL, 0);
+	gone_modules_free(modules);
+	/* Also while it is there: what has its address at the end can be another program. */
+	assert_int_equal(find(&part, 1, gone_alias(7, CODE), &serial), GONE_PART);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +176,7 @@ int main(void)
 		cmocka_unit_test(alias_belongs_to_its_part),
 		cmocka_unit_test(address_belongs_to_a_module_from_before_the_recording),
 		cmocka_unit_test(functions_are_of_the_part),
+		cmocka_unit_test(generated_code_is_one_function),
 	};
 
 	return cmocka_run_group_tests_name("gone_modules", tests, NULL, NULL);

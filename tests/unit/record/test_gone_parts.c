@@ -9,7 +9,9 @@
 #include <stackbeat.h>
 
 #include "debuginfo/gone_modules.h"
+#include "lib/clock.h"
 #include "source/device_ops.h"
+#include "source/generated_code.h"
 
 #define CODE UINT64_C(0xffffffffc0230000)
 
@@ -239,12 +241,201 @@ static void time_decides_which_part_has_an_address(void **state)
 	assert_int_equal(frames[3], 0);
 }
 
+/* Generated code */
+
+#define FIRST_SERIAL (GONE_SERIAL_MAX / 2)
+
+static void announce(struct gone_parts *parts, uint64_t time, bool is_gone, uint64_t start,
+		     const char *name)
+{
+	gone_parts_announce(parts, &(struct generated_code_change){
+					   .time = time,
+					   .start = CODE + start,
+					   .end = CODE + start + 0x100,
+					   .is_gone = is_gone,
+					   .is_bpf = true,
+					   .name = name,
+				   });
+}
+
+/* As a sample of a part, by its number. */
+static uint64_t generated(uint64_t number, uint64_t offset)
+{
+	return gone_alias(FIRST_SERIAL + number, CODE + offset);
+}
+
+static void programs_have_their_times(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 10, false, 0, "first");
+	assert_int_equal(parts->items[0].came, 10);
+	assert_int_equal(parts->items[0].gone, 0);
+	assert_string_equal(parts->items[0].module, "bpf");
+	assert_string_equal(parts->items[0].text, "first");
+	assert_int_equal(alias(parts, 9, CODE + 5, false), gone_alias(0, CODE + 5));
+	assert_int_equal(alias(parts, 10, CODE + 5, true), generated(0, 5));
+	/* Another CPU may be in it, until something else is there. */
+	announce(parts, 20, true, 0, "first");
+	assert_int_equal(alias(parts, 25, CODE, false), generated(0, 0));
+	assert_int_equal(alias(parts, 21 + GONE_PARTS_END_NS, CODE, false), gone_alias(0, CODE));
+	announce(parts, 24, false, 0x80, "second");
+	assert_int_equal(alias(parts, 23, CODE, false), generated(0, 0));
+	assert_int_equal(alias(parts, 24, CODE + 0x80, false), generated(1, 0x80));
+	assert_int_equal(alias(parts, 25, CODE, false), gone_alias(0, CODE));
+	assert_int_equal(parts->count, 2);
+}
+
+static void program_from_before_has_its_end(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 20, true, 0, "early");
+	assert_int_equal(parts->items[0].came, 0);
+	assert_int_equal(alias(parts, 5, CODE, false), generated(0, 0));
+	/* What it had replaced in this recording was another one. */
+	announce(parts, 30, false, 0, "next");
+	announce(parts, 40, true, 0, "next");
+	announce(parts, 60, true, 0, "unannounced");
+	assert_int_equal(parts->count, 3);
+	assert_int_equal(alias(parts, 35, CODE, false), generated(1, 0));
+	assert_int_equal(alias(parts, 60, CODE, false), generated(2, 0));
+}
+
+/* The rings of the CPUs are not read at once. */
+static void changes_may_be_read_in_the_wrong_order(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 20, true, 0, "a");
+	announce(parts, 10, false, 0, "a");
+	assert_int_equal(parts->count, 1);
+	assert_int_equal(parts->items[0].came, 10);
+	assert_int_equal(alias(parts, 9, CODE, false), gone_alias(0, CODE));
+	/* The end of the one, after the start of the other. */
+	announce(parts, 100, false, 0x1000, "b");
+	announce(parts, 120, false, 0x1000, "c");
+	announce(parts, 110, true, 0x1000, "b");
+	assert_int_equal(parts->count, 3);
+	assert_int_equal(alias(parts, 115, CODE + 0x1000, false), generated(1, 0x1000));
+	assert_int_equal(alias(parts, 120, CODE + 0x1000, false), generated(2, 0x1000));
+}
+
+static void names_are_cleaned(void **state)
+{
+	struct gone_parts *parts = *state;
+	char longest[1000];
+
+	announce(parts, 10, false, 0, "a\n\033[2Jb c\tffffffff81000000 T \xff");
+	assert_string_equal(parts->items[0].text, "a??[2Jb?c?ffffffff81000000?T??");
+	announce(parts, 20, true, 0, "a\n\033[2Jb c\tffffffff81000000 T \xff");
+	assert_int_equal(parts->count, 1);
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	announce(parts, 30, false, 0x1000, longest);
+	announce(parts, 40, true, 0x1000, longest);
+	assert_int_equal(parts->count, 2);
+	assert_int_equal(strlen(parts->items[1].text), 511);
+	announce(parts, 50, false, 0x2000, "");
+	announce(parts, 60, true, 0x2000, "");
+	assert_int_equal(parts->count, 3);
+}
+
+static void what_can_have_no_alias_is_left_out(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 10, false, UINT64_C(0xffffffff7fffff80) - CODE, "below");
+	announce(parts, 10, false, 0x401000 - CODE, "user");
+	announce(parts, 10, false, UINT64_C(0xffffffffffffff80) - CODE, "wraps");
+	assert_int_equal(parts->count, 0);
+}
+
+static void other_generated_code_has_the_names_of_kallsyms(void **state)
+{
+	struct generated_code_change change = {
+		.time = 10, .start = CODE, .end = CODE + 0x100, .name = "ftrace_trampoline"};
+	struct gone_parts *parts = *state;
+
+	gone_parts_announce(parts, &change);
+	change.start += 0x1000;
+	change.end += 0x1000;
+	change.name = "kprobe_insn_page";
+	gone_parts_announce(parts, &change);
+	assert_string_equal(parts->items[0].module, "__builtin__ftrace");
+	assert_string_equal(parts->items[1].module, "__builtin__kprobes");
+}
+
+/* A program is loaded again and again, while another one stays. */
+static void thousands_of_programs_are_bounded(void **state)
+{
+	const uint64_t count = 10 * GONE_PARTS_GENERATED_MAX;
+	struct gone_parts *parts = *state;
+
+	announce(parts, 1, false, 0x1000, "stays");
+	for (uint64_t i = 1; i <= count; i++) {
+		announce(parts, 10 * i, false, 0, "short");
+		announce(parts, 10 * i + 5, true, 0, "short");
+	}
+	assert_in_range(parts->count, GONE_PARTS_GENERATED_MAX / 2, GONE_PARTS_GENERATED_MAX);
+	assert_int_equal(parts->dropped + parts->count, count + 1);
+	assert_true(gone_parts_bytes(parts) < 2 << 20);
+	assert_int_equal(alias(parts, 10 * count, CODE, false), generated(count, 0));
+	assert_int_equal(alias(parts, 2, CODE + 0x1000, true), generated(0, 0x1000));
+}
+
+/* All that can be kept are there: their names are in /proc/kallsyms, too. */
+static void programs_that_are_there_are_not_dropped(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	for (uint64_t i = 0; i < GONE_PARTS_GENERATED_MAX + 5; i++)
+		announce(parts, 10 + i, false, 0x100 * i, "stays");
+	assert_int_equal(parts->count, GONE_PARTS_GENERATED_MAX);
+	assert_int_equal(parts->dropped, 5);
+	assert_int_equal(parts->items[0].came, 10);
+}
+
+/* Changes of modules do not end programs. */
+static void modules_and_programs_are_independent(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 0, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	announce(parts, 20, false, 0x200, "a");
+	announce(parts, 20, false, 0x400, "b");
+	kernel.parts[0].gone = 30;
+	kernel.changes++;
+	add_part(40, 0, 0x300, 0x380)->serial = 2;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 4);
+	assert_int_equal(alias(parts, 50, CODE + 0x200, true), generated(0, 0x200));
+	assert_int_equal(alias(parts, 50, CODE + 0x300, true), gone_alias(2, CODE + 0x300));
+	assert_int_equal(alias(parts, 50, CODE + 0x400, true), generated(1, 0x400));
+	/* They are removed with their samples. */
+	announce(parts, 50, true, 0x200, "a");
+	assert_true(gone_parts_refresh(parts, &device, 51 + GONE_PARTS_END_NS));
+	assert_int_equal(parts->count, 2);
+	assert_int_equal(alias(parts, 60, CODE + 0x400, true), generated(1, 0x400));
+	assert_int_equal(parts->dropped, 0);
+}
+
 #define PARTS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PARTS_TEST(without_changes_one_call_is_made),
+		PARTS_TEST(programs_have_their_times),
+		PARTS_TEST(program_from_before_has_its_end),
+		PARTS_TEST(changes_may_be_read_in_the_wrong_order),
+		PARTS_TEST(names_are_cleaned),
+		PARTS_TEST(what_can_have_no_alias_is_left_out),
+		PARTS_TEST(other_generated_code_has_the_names_of_kallsyms),
+		PARTS_TEST(thousands_of_programs_are_bounded),
+		PARTS_TEST(programs_that_are_there_are_not_dropped),
+		PARTS_TEST(modules_and_programs_are_independent),
 		PARTS_TEST(refused_reader_asks_once),
 		PARTS_TEST(parts_are_removed_with_their_samples),
 		PARTS_TEST(parts_are_read_once),

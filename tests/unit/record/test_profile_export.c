@@ -558,11 +558,13 @@ static void modules_that_are_gone_have_names(void **state)
 	fixture->recording.gone = &parts;
 	stack_table_use_parts(fixture->stacks, &parts);
 	for (size_t i = 0; i < 2; i++) {
+		items[i].start = code;
+		items[i].end = items[i].reach = code + 0x100;
+		items[i].size = strlen(items[i].text);
+	}
+	for (size_t i = 0; i < 2; i++) {
 		struct stackbeat_sample *sample = begin_sample(fixture);
 
-		items[i].start = code;
-		items[i].end = code + 0x100;
-		items[i].size = strlen(items[i].text);
 		sample->time = items[i].came;
 		sample_kernel(sample, code + 0x10);
 		add_sample(fixture);
@@ -802,6 +804,7 @@ static void comments_have_all_counters(void **state)
 	recording->counts[STACKBEAT_S_MMAP_EVENTS_OFF] = 40;
 	recording->counts[STACKBEAT_S_MAPPINGS_DROPPED] = 9;
 	recording->counts[COUNTER_PERF_MAPS_DROPPED] = 4;
+	recording->counts[COUNTER_KERNEL_NAMES_DROPPED] = 41;
 	recording->counts[COUNTER_SAMPLES_EARLY] = 8;
 	recording->counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = 1;
 	recording->unwinds_by_tables = true;
@@ -854,8 +857,8 @@ static void comments_have_all_counters(void **state)
 		profile, "address spaces: 21; samples without an address space 6, address spaces "
 			 "not read 5, mapping "
 			 "events lost 2, mappings dropped 9, mappings without a file 1, "
-			 "times without mapping events 40, perf maps dropped 4, samples resolved "
-			 "before their mappings arrived 8"));
+			 "times without mapping events 40, perf maps dropped 4, parts of kernel "
+			 "code dropped 41, samples resolved before their mappings arrived 8"));
 	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
 	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
 					 "pointers 0, by copies of stacks 0"));

@@ -1083,12 +1083,16 @@ static void modules_distinguish_stacks(void **state)
 {
 	struct fixture *fixture = *state;
 	struct gone_part items[] = {
-		{.serial = 1, .came = 10, .gone = 20, .start = MODULE_CODE, .end = MODULE_CODE + 1},
-		{.serial = 2, .came = 30, .start = MODULE_CODE, .end = MODULE_CODE + 1},
+		{.serial = 1, .came = 10, .gone = 20},
+		{.serial = 2, .came = 30},
 	};
 	const struct gone_parts parts = {
 		.items = items, .count = 2, .start = MODULE_CODE, .end = MODULE_CODE + 1};
 
+	for (size_t i = 0; i < 2; i++) {
+		items[i].start = MODULE_CODE;
+		items[i].end = items[i].reach = MODULE_CODE + 1;
+	}
 	/* Before the parts are known. */
 	assert_int_equal(repeat_in_module(fixture, 5), 0);
 	add_sample(fixture);
@@ -1103,7 +1107,7 @@ static void modules_distinguish_stacks(void **state)
 	}
 	assert_int_equal(stack_count_of(fixture), 3);
 	/* Without the first part, the address is of one module. */
-	items[0].start = items[0].end;
+	items[0].start = items[0].end = items[0].reach = 0;
 	stack_table_parts_changed(fixture->table);
 	assert_int_equal(repeat_in_module(fixture, 30), 0);
 	add_sample(fixture);

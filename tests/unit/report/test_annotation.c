@@ -336,9 +336,10 @@ static void code_of_the_running_kernel_is_annotated(void **state)
 }
 
 /* Expects that first() of a mapping is refused, for a reason. */
-static void expect_refused(uint64_t start, uint64_t address, const char *reason)
+static void expect_refused_in(const char *name, uint64_t start, uint64_t address,
+			      const char *reason)
 {
-	struct profile *profile = kernel_profile(start, KERNEL_MAPPING, address, "first");
+	struct profile *profile = kernel_profile(start, name, address, "first");
 	char expected[256];
 
 	snprintf(expected, sizeof(expected), "'first' is a function of the kernel: %s", reason);
@@ -347,6 +348,11 @@ static void expect_refused(uint64_t start, uint64_t address, const char *reason)
 	assert_ptr_equal(strstr(error.text, expected), error.text);
 	kernel_root = "";
 	profile_free(profile);
+}
+
+static void expect_refused(uint64_t start, uint64_t address, const char *reason)
+{
+	expect_refused_in(KERNEL_MAPPING, start, address, reason);
 }
 
 static void code_of_another_kernel_is_refused(void **state)
@@ -358,6 +364,9 @@ static void code_of_another_kernel_is_refused(void **state)
 	expect_refused(KERNEL_TEXT, KERNEL_TEXT + 0x1000, "its code was generated");
 	expect_refused(KERNEL_TEXT, KERNEL_MODULE + 5, "its code was generated");
 	expect_refused(KERNEL_TEXT, KERNEL_MODULE + 0x1000, "its code was generated");
+	expect_refused_in("[bpf]", KERNEL_MODULE, KERNEL_MODULE + 5, "its code was generated");
+	expect_refused_in("[__builtin__ftrace]", KERNEL_MODULE, KERNEL_MODULE + 5,
+			  "its code was generated");
 }
 
 static void code_that_must_not_be_read_is_refused(void **state)
