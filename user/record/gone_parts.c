@@ -175,10 +175,26 @@ static bool gone_parts_expire(struct gone_parts *parts, uint64_t since)
 	return remove_gone(parts, since, false);
 }
 
+/*
+ * Counts parts that the module has dropped before they were seen: serials are consecutive, but
+ * the first ones may have been of others.
+ */
+static void note_serial(struct gone_parts *parts, const struct stackbeat_module_symbols *symbols)
+{
+	if (parts->last && symbols->serial > parts->last)
+		parts->dropped += symbols->serial - parts->last - 1;
+	else if (!parts->last && parts->has_asked)
+		parts->dropped += symbols->dropped - parts->dropped_before;
+	parts->last = MAX(parts->last, symbols->serial);
+}
+
 bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, uint64_t since)
 {
 	struct gone_parts next = {
 		.first = parts->first,
+		.last = parts->last,
+		.dropped_before = parts->dropped_before,
+		.has_asked = parts->has_asked,
 		.dropped = parts->dropped,
 		.generated_ever = parts->generated_ever,
 	};
@@ -187,6 +203,9 @@ bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, u
 	int err = parts->is_refused ? -EPERM : device_module_symbols(device, &symbols);
 
 	parts->is_refused = err != -ENOENT;
+	if (!parts->has_asked)
+		parts->dropped_before = next.dropped_before = symbols.dropped;
+	parts->has_asked = true;
 	if (parts->is_refused || symbols.changes == parts->changes)
 		return gone_parts_expire(parts, since);
 	next.changes = symbols.changes;
@@ -196,6 +215,7 @@ bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, u
 		err = device_module_symbols(device, &symbols);
 		if ((err && err != -ENOSPC) || symbols.serial >= GENERATED_SERIAL)
 			break;
+		note_serial(&next, &symbols);
 		if (symbols.gone && symbols.gone < since)
 			next.first = next.count ? next.first : symbols.serial + 1;
 		else if (symbols.size)
@@ -203,6 +223,7 @@ bool gone_parts_refresh(struct gone_parts *parts, const struct device *device, u
 		symbols.serial++;
 	}
 	keep_dropped(&next, parts, since);
+	next.has_asked = true;
 	sort_parts(&next);
 	gone_parts_clear(parts);
 	*parts = next;

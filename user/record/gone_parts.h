@@ -35,6 +35,9 @@ struct gone_parts {
 	uint64_t generated_ever; /* which have had serials */
 	uint64_t changes; /* see struct stackbeat_module_symbols */
 	uint64_t first; /* no part below this serial is read */
+	uint64_t last; /* the highest serial that was seen; 0: none */
+	uint64_t dropped_before; /* by the module, when it was asked first, if `has_asked` */
+	bool has_asked;
 	uint64_t start, end; /* of the functions of all parts */
 	size_t bytes; /* of their texts */
 	bool is_refused; /* the session can't have them */

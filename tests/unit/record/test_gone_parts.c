@@ -19,7 +19,7 @@
 static struct {
 	struct stackbeat_module_symbols parts[8];
 	size_t count;
-	uint64_t changes;
+	uint64_t changes, dropped;
 	int err; /* of all calls */
 	unsigned int calls, texts;
 	bool grows; /* a part, before its text is read */
@@ -41,11 +41,13 @@ static int fake_module_symbols(const struct device *device,
 	}
 	if (!part) {
 		symbols->changes = kernel.changes;
+		symbols->dropped = kernel.dropped;
 		return -ENOENT;
 	}
 	*symbols = *part;
 	symbols->buffer = buffer;
 	symbols->changes = kernel.changes;
+	symbols->dropped = kernel.dropped;
 	symbols->size += size && kernel.grows;
 	if (size < symbols->size)
 		return -ENOSPC;
@@ -99,6 +101,55 @@ static void without_changes_one_call_is_made(void **state)
 	kernel.calls = 0;
 	assert_false(gone_parts_refresh(*state, &device, 0));
 	assert_int_equal(kernel.calls, 1);
+}
+
+/* In this session, no part was there before the first part that is seen. */
+static void parts_that_were_dropped_at_first_are_counted(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	/* Parts of others, which are gone since their sessions were closed. */
+	kernel.changes = 20;
+	kernel.dropped = 4;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	add_part(1, 2, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 0);
+	gone_parts_clear(parts);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 0);
+	gone_parts_clear(parts);
+	kernel.count = 0;
+	kernel.changes = 20;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	kernel.dropped += 3;
+	add_part(1, 2, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 3);
+}
+
+/* Serials are consecutive: what is missing was dropped before it was read. */
+static void parts_that_were_never_read_are_counted(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	/* Before this session, whatever they were. */
+	add_part(1, 2, 0, 0x100);
+	kernel.parts[0].serial = kernel.changes = 7;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	add_part(3, 4, 0x100, 0x200);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 0);
+	/* Two parts that were read, and two others. */
+	kernel.count = 0;
+	kernel.changes += 2;
+	add_part(5, 6, 0x200, 0x300);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 2);
+	assert_int_equal(parts->count, 3);
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 2);
 }
 
 /* As of a session without the kernel part. */
@@ -427,6 +478,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PARTS_TEST(without_changes_one_call_is_made),
+		PARTS_TEST(parts_that_were_never_read_are_counted),
+		PARTS_TEST(parts_that_were_dropped_at_first_are_counted),
 		PARTS_TEST(programs_have_their_times),
 		PARTS_TEST(program_from_before_has_its_end),
 		PARTS_TEST(changes_may_be_read_in_the_wrong_order),
