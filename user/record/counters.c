@@ -94,6 +94,7 @@ const struct counter counter_table[COUNTER_COUNT] = {
 					.group = COUNTERS_UNWINDING},
 	[COUNTER_STACK_COPIES_WALKED] = {.name = "copies of stacks used",
 					 .group = COUNTERS_UNWINDING},
+	[COUNTER_STACK_COPY_BYTES] = {.name = "bytes of copies used", .group = COUNTERS_UNWINDING},
 	[COUNTER_STACK_COPIES_GIVEN_UP] = {.name = "copies of stacks not used",
 					   .group = COUNTERS_UNWINDING,
 					   .is_incomplete = true},

@@ -26,6 +26,7 @@ enum reader_counter {
 	COUNTER_TABLES_UNSUPPORTED,
 	/* See struct stack_copies_counts. */
 	COUNTER_STACK_COPIES_WALKED,
+	COUNTER_STACK_COPY_BYTES, /* of these */
 	COUNTER_STACK_COPIES_GIVEN_UP, /* late, or for lack of memory */
 	COUNTER_READER_OVERHEAD_NS, /* CPU time of all processes of this command */
 	/* Parts of it; the rest is for reading the rings. */

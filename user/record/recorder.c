@@ -186,6 +186,7 @@ static void count_tables(const struct collector *collector, struct recording *re
 	if (collector->copies)
 		stack_copies_counts(collector->copies, &copies);
 	recording->counts[COUNTER_STACK_COPIES_WALKED] = copies.walked;
+	recording->counts[COUNTER_STACK_COPY_BYTES] = copies.bytes;
 	recording->counts[COUNTER_STACK_COPIES_GIVEN_UP] = copies.late + copies.full;
 }
 

@@ -15,6 +15,7 @@
 #include "record/stack_table.h"
 #include "record/table_jobs.h"
 #include "record/verification.h"
+#include "source/ring_decode.h"
 #include "unwind/walk.h"
 
 /* gcc's analyzer loses sight of what is stored in the array, and reports it as leaked. */
@@ -197,13 +198,21 @@ static const struct walk_mapping *copy_walk_find_mapping(void *arg, uint64_t add
 	return &walk->mapping;
 }
 
+/* Bytes of the stack that were asked for. */
+static uint64_t asked_bytes(const struct stack_copies *copies, const struct stackbeat_stack *stack)
+{
+	const uint64_t asked = stack->record.flags & DECODE_STACK_ASKED;
+
+	return asked ? asked : copies->config.copy_size;
+}
+
 /* Whether a word is missing because the copy, and not the stack, ends. */
 static bool is_beyond_copy(const struct copy_walk *walk, uint64_t address)
 {
 	uint64_t offset = address - walk->stack->registers[STACKBEAT_REGISTER_RSP];
 
 	/* A copy that is shorter than asked for has met memory that can't be read. */
-	if (offset < walk->copies->config.copy_size)
+	if (offset < asked_bytes(walk->copies, walk->stack))
 		return false;
 	/* A rule may lead to another stack; a frame pointer that does so may be none. */
 	return walk->mapping.table || offset < STACK_BYTES_MAX;
@@ -252,6 +261,7 @@ static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 	frames.table_frames = (uint16_t)result.table_frames;
 	frames.stop = stop_of(context, &result);
 	copies->counts.walked++;
+	copies->counts.bytes += asked_bytes(copies, context->stack);
 	err = stack_table_add_copied(copies->config.stacks, context->sample, &frames,
 				     context->view);
 	return err ? err : 1;

@@ -33,12 +33,15 @@ struct stack_copies_config {
 	struct unwind_tables *tables;
 	struct verification *verification; /* gets the samples with an extra copy; NULL: none */
 	uint16_t max_depth; /* user frames, 1 to STACKBEAT_USER_FRAMES_MAX */
-	uint32_t copy_size; /* of the session: a shorter copy has the whole stack */
+	/* Of the session, unless a copy has DECODE_STACK_ASKED: a shorter one has the whole stack.
+	 */
+	uint32_t copy_size;
 	size_t memory; /* 0: STACK_COPIES_BYTES_MAX */
 };
 
 struct stack_copies_counts {
 	uint64_t walked;
+	uint64_t bytes; /* that were asked for by the copies that were walked */
 	uint64_t late; /* samples whose tables were not there in time */
 	uint64_t full; /* samples for whose copy there was no memory */
 };

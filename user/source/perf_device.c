@@ -146,8 +146,10 @@ static uint8_t user_stop_of(const struct perf_device *device, const struct perf_
 
 static int add_stack(struct perf_device *device, const struct perf_sample *sample)
 {
-	struct stackbeat_stack *stack = record_buffer_add(&device->samples, STACKBEAT_RECORD_STACK,
-							  0, sizeof(*stack) + sample->stack_size);
+	struct stackbeat_stack *stack =
+		record_buffer_add(&device->samples, STACKBEAT_RECORD_STACK,
+				  (uint16_t)(sample->stack_asked & DECODE_STACK_ASKED),
+				  sizeof(*stack) + sample->stack_size);
 
 	if (!stack)
 		return -ENOMEM;

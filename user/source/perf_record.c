@@ -40,6 +40,7 @@ static void read_stack(struct cursor *cursor, struct perf_sample *sample)
 		cursor_break(cursor);
 	else
 		sample->stack_size = copied / sizeof(uint64_t) * sizeof(uint64_t);
+	sample->stack_asked = size;
 }
 
 static void read_chain(struct cursor *cursor, struct perf_sample *sample)

@@ -43,6 +43,7 @@ struct perf_sample {
 	uint64_t registers[STACKBEAT_REGISTERS]; /* in the order of stackbeat.h */
 	const uint8_t *stack; /* from rsp on */
 	uint64_t stack_size; /* bytes */
+	uint64_t stack_asked; /* bytes: more than stack_size where memory ends */
 };
 
 /* Pointers lead into the record. */

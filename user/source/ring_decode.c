@@ -53,7 +53,7 @@ static const char *check_stack(const struct stackbeat_stack *stack)
 {
 	if (stack->record.size < sizeof(*stack))
 		return "a copy of a stack is shorter than its header";
-	if (stack->record.flags & ~STACKBEAT_STACK_EXTRA)
+	if (stack->record.flags & ~(STACKBEAT_STACK_EXTRA | DECODE_STACK_ASKED))
 		return "a copy of a stack has unknown flags";
 	if (stack->size > STACKBEAT_STACK_COPY_MAX || stack->size % sizeof(uint64_t))
 		return "a copy of a stack has a wrong size";

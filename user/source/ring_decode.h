@@ -17,6 +17,12 @@ typedef int decode_sample_fn(const struct stackbeat_sample *sample,
 			     const struct stackbeat_stack *stack, void *arg);
 
 /*
+ * In the flags of struct stackbeat_stack, beside STACKBEAT_STACK_*: the bytes that perf events have
+ * asked for, which are more than `size` where memory ends. 0: what the session asks for.
+ */
+#define DECODE_STACK_ASKED 0xfff8u
+
+/*
  * Handles the first samples of `available` unverified bytes, as long as they equal samples that
  * were verified before. Returns the number of bytes of these samples. The next record is verified,
  * and passed to the decode_sample_fn.

@@ -815,6 +815,7 @@ static void comments_have_all_counters(void **state)
 	recording->counts[COUNTER_TABLES_REFUSED] = 34;
 	recording->counts[COUNTER_TABLES_UNSUPPORTED] = 35;
 	recording->counts[COUNTER_STACK_COPIES_WALKED] = 36;
+	recording->counts[COUNTER_STACK_COPY_BYTES] = 41;
 	recording->counts[COUNTER_STACK_COPIES_GIVEN_UP] = 37;
 	recording->counts[STACKBEAT_S_STACK_COPIES_LOST] = 38;
 	recording->counts[STACKBEAT_S_KERNEL_STACKS_DIFFERENT] = 40;
@@ -868,7 +869,7 @@ static void comments_have_all_counters(void **state)
 		"unwind tables compiled 31, unwind tables from the cache 39, files without "
 		"call frame information 32, files without an unwind table 33, "
 		"unwind tables refused 34, ranges of code not supported 35, copies of "
-		"stacks used 36, copies of stacks not used 37"));
+		"stacks used 36, bytes of copies used 41, copies of stacks not used 37"));
 	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
 					 "goroutines are read as in Go 1.27"));
 	assert_int_equal(profile->comments.count, 16);

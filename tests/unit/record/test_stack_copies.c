@@ -485,6 +485,42 @@ static void short_copy_is_marked(void **state)
 	assert_int_equal(fixture->stack.user_frames, 3);
 }
 
+/* A copy itself may say how much was asked for. */
+static void copies_of_several_sizes(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample;
+	struct stack_copies_counts counts;
+
+	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
+	add(fixture, COPY_SIZE);
+	run_until_added(fixture);
+	fold_stacks(fixture);
+	stack_copies_free(fixture->copies);
+	fixture->copies = stack_copies_new(&(struct stack_copies_config){
+		.spaces = fixture->spaces,
+		.stacks = fixture->stacks,
+		.tables = fixture->tables,
+		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
+		.copy_size = COPY_SIZE,
+	});
+	sample = make_sample(fixture, 8);
+	fixture->copy->record.flags = 8;
+	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
+	fold_stacks(fixture);
+	assert_int_equal(fixture->stack.user_stop, TRUNCATION_STOP_COPY_ENDS);
+	sample = make_sample(fixture, 8);
+	fixture->copy->record.flags = COPY_SIZE;
+	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
+	fold_stacks(fixture);
+	assert_int_equal(fixture->stack.user_stop, STACKBEAT_STOP_FAULT);
+	add(fixture, COPY_SIZE);
+	fold_stacks(fixture);
+	stack_copies_counts(fixture->copies, &counts);
+	assert_int_equal(counts.walked, 3);
+	assert_int_equal(counts.bytes, 8 + COPY_SIZE + COPY_SIZE);
+}
+
 /* Adds a sample whose frame pointer is this far above its stack pointer. */
 static void add_with_rbp(struct fixture *fixture, uint64_t offset)
 {
@@ -758,6 +794,7 @@ int main(void)
 		TEST(late_sample_without_memory_waits_on),
 		TEST(memory_is_limited),
 		TEST(short_copy_is_marked),
+		TEST(copies_of_several_sizes),
 		TEST(file_without_table),
 		TEST(refused_tables_are_counted),
 		TEST(known_tables_are_no_error),

@@ -101,6 +101,7 @@ static struct {
 	struct stackbeat_sample samples[16];
 	uint64_t frames[16][8];
 	uint64_t stack_sizes[16];
+	uint16_t stack_flags[16];
 	struct stackbeat_address_space spaces[16];
 	struct stackbeat_mapping mappings[256];
 	char paths[256][32];
@@ -119,6 +120,7 @@ static int take_sample(const struct stackbeat_sample *sample, const struct stack
 	assert_true(frames <= 8);
 	memcpy(got.frames[got.sample_count], sample->frames, frames * sizeof(uint64_t));
 	got.stack_sizes[got.sample_count] = stack ? stack->size : UINT64_MAX;
+	got.stack_flags[got.sample_count] = stack ? stack->record.flags : 0;
 	got.samples[got.sample_count++] = *sample;
 	return 0;
 }
@@ -237,6 +239,7 @@ static struct perf_record *put_sample(uint32_t pid, uint32_t tid)
 		.registers = {[STACKBEAT_REGISTER_RIP] = 0x401010},
 		.stack = stack,
 		.stack_size = sizeof(stack),
+		.stack_asked = sizeof(stack),
 	};
 	return record;
 }
@@ -467,6 +470,19 @@ static void samples_stay_until_they_are_handled(void **state)
 	assert_int_equal(got.sample_count, 0);
 }
 
+/* Where memory ends, a copy is shorter than asked for. */
+static void copies_know_their_size(void **state)
+{
+	(void)state;
+	put_program();
+	put_sample(PID, PID);
+	put_sample(PID, PID)->sample.stack_asked = sizeof(stack) + 8;
+	assert_int_equal(drain(), 0);
+	assert_int_equal(got.stack_flags[0], sizeof(stack));
+	assert_int_equal(got.stack_flags[1], sizeof(stack) + 8);
+	assert_int_equal(got.stack_sizes[1], sizeof(stack));
+}
+
 static void cpus_are_followed(void **state)
 {
 	(void)state;
@@ -534,6 +550,7 @@ int main(void)
 		TEST(samples_without_user_memory_have_no_address_space),
 		TEST(a_32_bit_program_has_no_copy),
 		TEST(samples_stay_until_they_are_handled),
+		TEST(copies_know_their_size),
 		TEST(cpus_are_followed),
 		TEST(a_damaged_ring_is_reported_once),
 		TEST(files_of_living_processes_are_held_open),

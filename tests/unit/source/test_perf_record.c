@@ -127,6 +127,7 @@ static void samples_have_registers_in_the_order_of_dwarf(void **state)
 	assert_int_equal(__builtin_popcountll(perf_record_registers), STACKBEAT_REGISTERS);
 	/* Of 16 bytes, 8 could be read. */
 	assert_int_equal(record.sample.stack_size, 8);
+	assert_int_equal(record.sample.stack_asked, 16);
 	assert_int_equal(*record.sample.stack, 0x11);
 }
 
