@@ -110,7 +110,7 @@ lacks() {
 	grep -q 'main;in_private' "$folded" || echo "symbols of another user's program"
 	grep -q 'main;in_deleted' "$folded" || echo "symbols of a deleted program"
 	grep -q 'main;in_calls;.*;vfs_read' "$folded" || echo "symbols of the kernel"
-	grep -q 'by copies of 32 KiB' "$scratch/messages.$1" || echo "whole copies"
+	grep -q 'by copies of 2 to 32 KiB' "$scratch/messages.$1" || echo "whole copies"
 	compgen -G "$scratch/volume.$1/store/*.pb.gz" >/dev/null || echo "a stored window"
 }
 

@@ -126,6 +126,30 @@ the_whole_system_has_the_program() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
+# The program alone is sampled: its stacks decide how much is copied.
+copies_are_as_short_as_stacks() {
+	local pid recorder status=0 copies=0 bytes=0
+	rm -f "$scratch/profile"
+	mkdir "$group"
+	"$scratch/spin" forever &
+	pid=$!
+	echo "$pid" >"$group/cgroup.procs"
+	record --snapshot 1 -F 999 -G "${group##*/}" sh -c "until [ -e '$scratch/done' ]; do sleep 0.1; done" &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && read -r copies bytes < <("$stackbeat" report -v "$scratch/profile" |
+		sed -nE 's/.*copies of stacks used ([0-9]+), bytes of copies used ([0-9]+).*/\1 \2/p') &&
+		((copies && bytes / copies < 6000)); } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	touch "$scratch/done"
+	wait "$recorder" || status=$?
+	kill "$pid"
+	wait "$pid" || true
+	rmdir "$group"
+	((!status)) || fail "record: $(<"$scratch/messages")"
+	((copies && bytes / copies < 6000)) || fail "$copies copies have $bytes bytes"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	grep -q ': user stacks by copies of 2 to 32 KiB' "$scratch/messages" || fail "no range: $(<"$scratch/messages")"
+}
+
 # As an ordinary user, who has no module either.
 a_user_records_own_processes() {
 	chmod 755 "$scratch"
@@ -153,4 +177,7 @@ fi
 run_or_skip "$skipped" "${tests[@]}"
 [[ $skipped ]] || ((EUID == 0)) || skipped="not root"
 run_or_skip "$skipped" "${all[@]}"
+group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/stackbeat-test-$$
+[[ $skipped || -w ${group%/*}/cgroup.procs ]] || skipped="no control groups"
+run_or_skip "$skipped" copies_are_as_short_as_stacks
 exit "$any_failed"

@@ -209,6 +209,13 @@ int device_module_symbols(const struct device *device, struct stackbeat_module_s
 	return -ENOENT;
 }
 
+void device_note_stack(const struct device *device, uint32_t cpu, uint64_t need)
+{
+	(void)device;
+	(void)cpu;
+	(void)need;
+}
+
 int device_fd(const struct device *device)
 {
 	return device->event;

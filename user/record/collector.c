@@ -145,6 +145,11 @@ static void report_table(const char *text, void *arg)
 	collector->message(text, collector->message_arg);
 }
 
+static void note_stack(uint32_t cpu, uint64_t need, void *arg)
+{
+	device_note_stack(((const struct collector *)arg)->device, cpu, need);
+}
+
 static int use_copies(struct collector *collector, const struct collector_unwinding *unwinding)
 {
 	const struct stack_copies_config config = {
@@ -154,6 +159,8 @@ static int use_copies(struct collector *collector, const struct collector_unwind
 		.verification = collector->verification,
 		.max_depth = unwinding->max_depth,
 		.copy_size = unwinding->copy_size,
+		.walked = note_stack,
+		.arg = collector,
 	};
 
 	collector->copies = stack_copies_new(&config);

@@ -262,6 +262,8 @@ static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 	frames.stop = stop_of(context, &result);
 	copies->counts.walked++;
 	copies->counts.bytes += asked_bytes(copies, context->stack);
+	if (copies->config.walked)
+		copies->config.walked(context->sample->cpu, result.need, copies->config.arg);
 	err = stack_table_add_copied(copies->config.stacks, context->sample, &frames,
 				     context->view);
 	return err ? err : 1;

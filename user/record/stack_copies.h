@@ -36,6 +36,9 @@ struct stack_copies_config {
 	/* Of the session, unless a copy has DECODE_STACK_ASKED: a shorter one has the whole stack.
 	 */
 	uint32_t copy_size;
+	/* Called for each walk, with what it needs (walk_result.need). NULL: not called. */
+	void (*walked)(uint32_t cpu, uint64_t need, void *arg);
+	void *arg;
 	size_t memory; /* 0: STACK_COPIES_BYTES_MAX */
 };
 

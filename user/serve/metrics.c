@@ -39,7 +39,8 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 	print_labelled(out, "source_info", "source", counters->is_perf ? "perf" : "module", 1);
 	if (counters->is_perf)
 		print_one(out, "stack_copy_bytes", "gauge",
-			  "Bytes of the user stack that a sample has: deeper stacks are truncated.",
+			  "Bytes of the user stack that a sample has, at most: deeper stacks are "
+			  "truncated.",
 			  counters->stack_copy);
 	print_one(out, "stack_copies_total", "counter", "Samples with a copy of their user stack.",
 		  counters->session[STACKBEAT_S_STACK_COPIES]);

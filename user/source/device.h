@@ -82,4 +82,10 @@ int device_move_text(const struct device *device, const struct stackbeat_moved_t
  */
 int device_module_symbols(const struct device *device, struct stackbeat_module_symbols *symbols);
 
+/*
+ * Says that a walk needs this many bytes of a stack that was sampled on a CPU, by which the source
+ * may choose how much it copies.
+ */
+void device_note_stack(const struct device *device, uint32_t cpu, uint64_t need);
+
 #endif

@@ -71,3 +71,8 @@ int device_module_symbols(const struct device *device, struct stackbeat_module_s
 {
 	return device->ops->module_symbols(device, symbols);
 }
+
+void device_note_stack(const struct device *device, uint32_t cpu, uint64_t need)
+{
+	device->ops->note_stack(device, cpu, need);
+}

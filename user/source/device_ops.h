@@ -24,6 +24,7 @@ struct device_ops {
 	int (*move_text)(const struct device *device, const struct stackbeat_moved_text *moved);
 	int (*module_symbols)(const struct device *device,
 			      struct stackbeat_module_symbols *symbols);
+	void (*note_stack)(const struct device *device, uint32_t cpu, uint64_t need);
 };
 
 /* The first member of each implementation. */

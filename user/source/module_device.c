@@ -295,6 +295,14 @@ static int module_module_symbols(const struct device *base,
 	return ioctl(device->fd, STACKBEAT_IOC_MODULE_SYMBOLS, symbols) ? -errno : 0;
 }
 
+/* Few samples of the module have copies. */
+static void module_note_stack(const struct device *base, uint32_t cpu, uint64_t need)
+{
+	(void)base;
+	(void)cpu;
+	(void)need;
+}
+
 static const struct device_ops module_ops = {
 	.close = module_close,
 	.fd = module_fd,
@@ -309,6 +317,7 @@ static const struct device_ops module_ops = {
 	.push_unwind_table = module_push_unwind_table,
 	.move_text = module_move_text,
 	.module_symbols = module_module_symbols,
+	.note_stack = module_note_stack,
 };
 
 int device_open(struct device **opened, struct error *error)

@@ -268,6 +268,7 @@ static int take_record(struct perf_device *device, const struct perf_record *rec
 	case PERF_RECORD_LOST:
 		/* The kernel does not say of which kind they were: mappings may be among them. */
 		note_lost(device, record->cpu, record->lost);
+		perf_events_note_lost(device->events, record->cpu);
 		perf_spaces_lost(device->spaces);
 		return 0;
 	case PERF_RECORD_THROTTLE:
@@ -384,6 +385,8 @@ static void perf_release(struct device *base)
 
 	record_buffer_remove(&device->samples, device->drained);
 	device->drained = 0;
+	/* By the stacks that were walked since the last time. */
+	perf_events_adapt(device->events);
 }
 
 static int perf_file_open(const struct device *base, uint64_t file)
@@ -422,6 +425,11 @@ static int perf_module_symbols(const struct device *base, struct stackbeat_modul
 	return -ENOENT;
 }
 
+static void perf_note_stack(const struct device *base, uint32_t cpu, uint64_t need)
+{
+	perf_events_note_stack(perf_device(base)->events, cpu, need);
+}
+
 static const struct device_ops perf_ops = {
 	.close = perf_close,
 	.fd = perf_fd,
@@ -436,6 +444,7 @@ static const struct device_ops perf_ops = {
 	.push_unwind_table = perf_push_unwind_table,
 	.move_text = perf_move_text,
 	.module_symbols = perf_module_symbols,
+	.note_stack = perf_note_stack,
 };
 
 /* Sessions */

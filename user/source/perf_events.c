@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "lib/error.h"
 #include "lib/file_limit.h"
 #include "source/cgroup.h"
+#include "source/copy_size.h"
 #include "source/perf_process.h"
 #include "source/perf_rings.h"
 
@@ -30,11 +32,19 @@
 #define CPUS_TEXT_MAX 128u /* of a list of CPUs in a message */
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
-/* An event that fires. */
+enum event_kind {
+	EVENT_RING, /* has the ring of a CPU */
+	EVENT_TIMER, /* takes samples */
+	EVENT_WATCHER, /* reports mappings and tasks, if timers do not */
+};
+
+/* An event of a target. */
 struct perf_timer {
 	int fd;
 	size_t ring; /* index */
 	uint64_t count; /* ns, when it was read last */
+	enum event_kind kind;
+	uint8_t step; /* of struct copy_size */
 };
 
 struct perf_events {
@@ -47,7 +57,14 @@ struct perf_events {
 	struct perf_timer *timers;
 	size_t timer_count, timer_capacity;
 	int epoll;
-	uint32_t stack_copy; /* bytes */
+	uint32_t stack_copy, stack_copy_max; /* bytes */
+	/*
+	 * Each target has timers of all sizes, of which one is enabled, so that a change needs no
+	 * rights. None of them reports mappings, as it would be off at times.
+	 */
+	bool adapts;
+	struct copy_size *copies; /* if it adapts, the size of each ring */
+	size_t copy_capacity;
 	bool excludes_kernel;
 	bool inherits;
 	bool counts_threads; /* and not CPUs */
@@ -56,9 +73,11 @@ struct perf_events {
 };
 
 /* The source of the fields: perf_event_open(2). */
-static void set_attr(const struct perf_events *events, bool fires, struct perf_event_attr *attr)
+static void set_attr(const struct perf_events *events, enum event_kind kind, unsigned int step,
+		     struct perf_event_attr *attr)
 {
 	const struct perf_events_config *config = events->config;
+	const bool fires = kind == EVENT_TIMER;
 	const bool user = config->parts & STACKBEAT_PART_USER;
 
 	*attr = (struct perf_event_attr){
@@ -66,7 +85,7 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 		.size = sizeof(*attr),
 		.config = fires ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
 		.sample_type = fires ? events->rings.sample_type : PERF_SAMPLE_ALWAYS,
-		.disabled = fires,
+		.disabled = kind != EVENT_RING,
 		.inherit = fires && events->inherits,
 		.exclude_kernel = events->excludes_kernel || !fires,
 		.exclude_hv = 1,
@@ -77,27 +96,29 @@ static void set_attr(const struct perf_events *events, bool fires, struct perf_e
 		.watermark = 1,
 		.wakeup_watermark = events->rings.size / 4,
 	};
+	if (kind == EVENT_WATCHER || (fires && !events->adapts))
+		attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
 	if (!fires)
 		return;
 	attr->sample_period = config->period_ns;
-	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
 	attr->exclude_callchain_kernel =
 		events->excludes_kernel || !(config->parts & STACKBEAT_PART_KERNEL);
 	attr->exclude_callchain_user = !user;
 	if (events->rings.sample_type & PERF_SAMPLE_REGS_USER)
 		attr->sample_regs_user = perf_record_registers;
 	if (events->rings.sample_type & PERF_SAMPLE_STACK_USER)
-		attr->sample_stack_user = events->stack_copy;
+		attr->sample_stack_user =
+			events->adapts ? copy_size_bytes(step) : events->stack_copy;
 }
 
-/* `fires`: samples; else it has a ring. Returns an fd, or a negative errno value. */
-static int open_event(const struct perf_events *events, bool fires, int pid, uint32_t cpu,
-		      unsigned long flags)
+/* `step`: of a timer. Returns an fd, or a negative errno value. */
+static int open_event(const struct perf_events *events, enum event_kind kind, unsigned int step,
+		      int pid, uint32_t cpu, unsigned long flags)
 {
 	struct perf_event_attr attr;
 	int fd;
 
-	set_attr(events, fires, &attr);
+	set_attr(events, kind, step, &attr);
 	fd = (int)syscall(SYS_perf_event_open, &attr, pid, (int)cpu, -1,
 			  flags | PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -188,8 +209,12 @@ static int open_error(const struct perf_events *events, int err, struct error *e
 static int perf_ring_open(struct perf_events *events, uint32_t cpu)
 {
 	struct epoll_event watch = {.events = EPOLLIN};
-	int fd = open_event(events, false, 0, cpu, 0), err;
+	int fd, err;
 
+	if (array_reserve(&events->copies, &events->copy_capacity, events->rings.count, 1,
+			  sizeof(*events->copies)))
+		return -ENOMEM;
+	fd = open_event(events, EVENT_RING, 0, 0, cpu, 0);
 	if (fd < 0)
 		return fd;
 	err = perf_rings_add(&events->rings, fd, cpu);
@@ -250,6 +275,24 @@ static void fit_stack_copy(struct perf_events *events)
 	while (!events->config->stack_copy_given && events->stack_copy > STACK_COPY_MIN &&
 	       events->rings.size / RING_COPIES_MIN < events->stack_copy)
 		events->stack_copy /= 2;
+	events->stack_copy_max = MAX(events->config->stack_copy_max, events->stack_copy);
+	while (events->stack_copy_max > events->stack_copy &&
+	       events->rings.size / RING_COPIES_MIN < events->stack_copy_max)
+		events->stack_copy_max /= 2;
+}
+
+/*
+ * Sizes of whole CPUs are adapted. A thread would inherit each event that it is not sampled by,
+ * which makes it slower to start.
+ */
+static void choose_adapting(struct perf_events *events)
+{
+	const struct perf_events_config *config = events->config;
+
+	events->adapts = events->rings.sample_type & PERF_SAMPLE_STACK_USER &&
+			 !config->stack_copy_given && !config->pid_count && !config->tid_count;
+	for (size_t i = 0; i < events->rings.count && events->adapts; i++)
+		copy_size_init(&events->copies[i], events->stack_copy, events->stack_copy_max);
 }
 
 /* Targets */
@@ -258,18 +301,33 @@ static void fit_stack_copy(struct perf_events *events)
  * Opens an event of a target on a CPU, and lets it write into the CPU's ring. Returns 0 or a
  * negative errno value; -ENODEV: the CPU is offline.
  */
-static int open_timer(struct perf_events *events, int target, size_t ring, unsigned long flags)
+static int open_timer(struct perf_events *events, enum event_kind kind, unsigned int step,
+		      int target, size_t ring, unsigned long flags)
 {
 	int fd;
 
 	if (array_reserve(&events->timers, &events->timer_capacity, events->timer_count, 1,
 			  sizeof(*events->timers)))
 		return -ENOMEM;
-	fd = open_event(events, true, target, events->rings.items[ring].cpu, flags);
+	fd = open_event(events, kind, step, target, events->rings.items[ring].cpu, flags);
 	if (fd < 0)
 		return fd;
-	events->timers[events->timer_count++] = (struct perf_timer){.fd = fd, .ring = ring};
+	events->timers[events->timer_count++] =
+		(struct perf_timer){.fd = fd, .ring = ring, .kind = kind, .step = (uint8_t)step};
 	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings.items[ring].fd) ? -errno : 0;
+}
+
+/* Opens the events of a target on a CPU, as open_timer(). */
+static int open_timers(struct perf_events *events, int target, size_t ring, unsigned long flags)
+{
+	int err;
+
+	if (!events->adapts)
+		return open_timer(events, EVENT_TIMER, 0, target, ring, flags);
+	err = open_timer(events, EVENT_WATCHER, 0, target, ring, flags);
+	for (unsigned int step = 0; copy_size_bytes(step) <= events->stack_copy_max && !err; step++)
+		err = open_timer(events, EVENT_TIMER, step, target, ring, flags);
+	return err;
 }
 
 /* Opens one on each CPU. Returns 0 or a negative errno value; -ENODEV: all CPUs are offline. */
@@ -278,7 +336,7 @@ static int open_target(struct perf_events *events, int target, unsigned long fla
 	const size_t before = events->timer_count;
 
 	for (size_t i = 0; i < events->rings.count; i++) {
-		int err = open_timer(events, target, i, flags);
+		int err = open_timers(events, target, i, flags);
 
 		if (err && err != -ENODEV)
 			return err;
@@ -436,6 +494,18 @@ static void close_targets(struct perf_events *events)
 	events->timer_count = 0;
 }
 
+/* Where too many files are open, one size for each target has to do. */
+static int open_targets_within_limit(struct perf_events *events, struct error *error)
+{
+	int err = open_targets(events, error);
+
+	if (err != -EMFILE || !events->adapts)
+		return err;
+	close_targets(events);
+	events->adapts = false;
+	return open_targets(events, error);
+}
+
 int perf_events_open(struct perf_events **opened, const struct perf_events_config *config,
 		     struct error *error)
 {
@@ -462,14 +532,15 @@ int perf_events_open(struct perf_events **opened, const struct perf_events_confi
 	err = events->epoll < 0 ? error_errno(error, errno, "can't open perf events")
 				: open_rings(events, error);
 	fit_stack_copy(events);
+	choose_adapting(events);
 	if (!err)
-		err = open_targets(events, error);
+		err = open_targets_within_limit(events, error);
 	/* A user may sample user mode where kernel mode is refused. */
 	if ((err == -EACCES || err == -EPERM) && config->parts & STACKBEAT_PART_USER &&
 	    events->rings.count) {
 		close_targets(events);
 		events->excludes_kernel = true;
-		err = open_targets(events, error);
+		err = open_targets_within_limit(events, error);
 	}
 	if (err)
 		perf_events_close(events);
@@ -488,6 +559,7 @@ void perf_events_close(struct perf_events *events)
 		close(events->epoll);
 	free(events->timers);
 	free(events->tids);
+	free(events->copies);
 	free(events);
 }
 
@@ -498,7 +570,12 @@ uint64_t perf_events_sample_type(const struct perf_events *events)
 
 uint32_t perf_events_stack_copy(const struct perf_events *events)
 {
-	return events->stack_copy;
+	return events->adapts ? events->stack_copy_max : events->stack_copy;
+}
+
+bool perf_events_are_adapted(const struct perf_events *events)
+{
+	return events->adapts;
 }
 
 bool perf_events_exclude_kernel(const struct perf_events *events)
@@ -506,12 +583,21 @@ bool perf_events_exclude_kernel(const struct perf_events *events)
 	return events->excludes_kernel;
 }
 
+/* Whether an event counts when the events are enabled. */
+static bool perf_timer_is_used(const struct perf_events *events, const struct perf_timer *timer)
+{
+	return timer->kind == EVENT_WATCHER || !events->adapts ||
+	       timer->step == events->copies[timer->ring].step;
+}
+
 void perf_events_enable(struct perf_events *events, bool enable)
 {
 	events->is_enabled = enable;
-	for (size_t i = 0; i < events->timer_count; i++)
-		ioctl(events->timers[i].fd, enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE,
-		      0);
+	for (size_t i = 0; i < events->timer_count; i++) {
+		if (perf_timer_is_used(events, &events->timers[i]))
+			ioctl(events->timers[i].fd,
+			      enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+	}
 }
 
 uint64_t perf_events_cpu_time(const struct perf_events *events)
@@ -528,6 +614,72 @@ uint64_t perf_events_cpu_time(const struct perf_events *events)
 int perf_events_fd(const struct perf_events *events)
 {
 	return events->epoll;
+}
+
+/* Sizes of copies */
+
+/* Returns the size of a CPU's copies, if it is adapted, or NULL. */
+static struct copy_size *adapted_size(struct perf_events *events, uint32_t cpu)
+{
+	const struct perf_ring *rings = events->rings.items;
+
+	if (!events->adapts)
+		return NULL;
+	/* Usually, all CPUs have rings. */
+	if (cpu < events->rings.count && rings[cpu].cpu == cpu)
+		return &events->copies[cpu];
+	for (size_t i = 0; i < events->rings.count; i++) {
+		if (rings[i].cpu == cpu)
+			return &events->copies[i];
+	}
+	return NULL;
+}
+
+void perf_events_note_stack(struct perf_events *events, uint32_t cpu, uint64_t need)
+{
+	struct copy_size *size = adapted_size(events, cpu);
+
+	if (size)
+		copy_size_note(size, need);
+}
+
+void perf_events_note_lost(struct perf_events *events, uint32_t cpu)
+{
+	struct copy_size *size = adapted_size(events, cpu);
+
+	if (size)
+		copy_size_lost(size);
+}
+
+/*
+ * Enables or disables the timers of the size that a ring has. A timer goes on where it was
+ * disabled: it samples each period of the time in which it is enabled.
+ */
+static void enable_timers_of_ring(struct perf_events *events, size_t ring, unsigned long request)
+{
+	for (size_t i = 0; i < events->timer_count; i++) {
+		const struct perf_timer *timer = &events->timers[i];
+
+		if (timer->ring == ring && timer->kind == EVENT_TIMER &&
+		    perf_timer_is_used(events, timer))
+			ioctl(timer->fd, request, 0);
+	}
+}
+
+void perf_events_adapt(struct perf_events *events)
+{
+	for (size_t i = 0; i < events->rings.count && events->adapts; i++) {
+		struct copy_size *copy = &events->copies[i], chosen = *copy;
+
+		if (!copy_size_choose(&chosen) || !events->is_enabled) {
+			*copy = chosen;
+			continue;
+		}
+		/* In this order, no time is sampled twice. */
+		enable_timers_of_ring(events, i, PERF_EVENT_IOC_DISABLE);
+		*copy = chosen;
+		enable_timers_of_ring(events, i, PERF_EVENT_IOC_ENABLE);
+	}
 }
 
 /* CPUs that come and go */
@@ -578,15 +730,17 @@ static void open_timers_of_ring(struct perf_events *events, size_t ring)
 
 		if (fd < 0)
 			continue;
-		err = open_timer(events, fd, ring, PERF_FLAG_PID_CGROUP);
+		err = open_timers(events, fd, ring, PERF_FLAG_PID_CGROUP);
 		close(fd);
 	}
 	if (!config->cgroup_count)
-		err = open_timer(events, -1, ring, 0);
+		err = open_timers(events, -1, ring, 0);
 	if (err)
 		close_timers_of_ring(events, ring);
-	for (size_t i = before; i < events->timer_count && events->is_enabled; i++)
-		ioctl(events->timers[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (size_t i = before; i < events->timer_count && events->is_enabled; i++) {
+		if (perf_timer_is_used(events, &events->timers[i]))
+			ioctl(events->timers[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+	}
 }
 
 /* Returns the index of the CPU's ring, which is new if need be; -1: there can be none. */
@@ -596,19 +750,25 @@ static ssize_t ring_of_cpu(struct perf_events *events, uint32_t cpu)
 		if (events->rings.items[i].cpu == cpu)
 			return (ssize_t)i;
 	}
-	if (!perf_ring_open(events, cpu))
-		return (ssize_t)events->rings.count - 1;
+	if (perf_ring_open(events, cpu))
+		return -1;
+	copy_size_init(&events->copies[events->rings.count - 1], events->stack_copy,
+		       events->stack_copy_max);
+	return (ssize_t)events->rings.count - 1;
 	return -1;
 }
 
-/* Events of whole CPUs always count. Returns whether all of them do. */
+/* Timers of whole CPUs always count. Returns whether all of them do that are enabled. */
 static bool close_dead_timers(struct perf_events *events)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < events->timer_count;) {
-		if (perf_timer_is_dead(&events->timers[i])) {
-			close_timers_of_ring(events, events->timers[i].ring);
+		struct perf_timer *timer = &events->timers[i];
+
+		if (timer->kind == EVENT_TIMER && perf_timer_is_used(events, timer) &&
+		    perf_timer_is_dead(timer)) {
+			close_timers_of_ring(events, timer->ring);
 			all = false;
 		} else {
 			i++;

@@ -29,7 +29,12 @@ struct perf_events_config {
 	uint64_t period_ns;
 	uint32_t ring_size; /* bytes; less if the user may not lock so much */
 	uint32_t stack_copy; /* bytes; 0: none */
-	bool stack_copy_given; /* else less for a ring that is too small for enough of them */
+	/*
+	 * Else less for a ring that is too small for enough of them; and of whole CPUs, the size
+	 * begins with stack_copy, and follows what stacks need up to stack_copy_max.
+	 */
+	bool stack_copy_given;
+	uint32_t stack_copy_max;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	bool has_target_options, has_command; /* as in struct session_config */
 };
@@ -46,8 +51,12 @@ void perf_events_close(struct perf_events *events);
 /* Returns the PERF_SAMPLE_* of the events. */
 uint64_t perf_events_sample_type(const struct perf_events *events);
 
-/* Returns the bytes that are copied of each stack; 0: none. */
+/*
+ * Returns the bytes that are copied of each stack, at most; 0: none. Where sizes are adapted, the
+ * least is COPY_SIZE_MIN.
+ */
 uint32_t perf_events_stack_copy(const struct perf_events *events);
+bool perf_events_are_adapted(const struct perf_events *events);
 
 /* Returns whether the kernel refuses to sample kernel mode: there are no samples of it. */
 bool perf_events_exclude_kernel(const struct perf_events *events);
@@ -61,6 +70,15 @@ void perf_events_enable(struct perf_events *events, bool enable);
  * also where CPUs were offline in between, as after a suspend; this interrupts each CPU.
  */
 void perf_events_follow_cpus(struct perf_events *events, bool checks_counts);
+
+/*
+ * These let the size of copies follow what stacks need. perf_events_note_stack(): of a stack that
+ * was sampled on a CPU, a walk needs this many bytes. perf_events_note_lost(): the CPU's ring was
+ * full. perf_events_adapt() changes the sizes; call it after these.
+ */
+void perf_events_note_stack(struct perf_events *events, uint32_t cpu, uint64_t need);
+void perf_events_note_lost(struct perf_events *events, uint32_t cpu);
+void perf_events_adapt(struct perf_events *events);
 
 /*
  * Returns the CPU time of the sampled threads, ns; 0: it is unknown, as the events count whole

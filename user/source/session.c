@@ -10,6 +10,7 @@
 
 #include "lib/error.h"
 #include "source/cgroup.h"
+#include "source/copy_size.h"
 #include "source/device.h"
 #include "source/module.h"
 
@@ -18,6 +19,8 @@
 #define PERF_COPY_MAX (32u << 10)
 #define PERF_COPY_LIMIT (60u << 10) /* a record has less than 64 KiB */
 #define PERF_COPY_BYTES_PER_SECOND (UINT64_C(8) << 20) /* of a CPU */
+/* Of a CPU whose stacks need them. */
+#define PERF_COPY_BYTES_PER_SECOND_MAX (UINT64_C(32) << 20)
 #define PERF_RING_MAX (8u << 20) /* bytes, unless more are asked for */
 
 /*
@@ -225,17 +228,22 @@ static int choose_perf_rate(struct session *session, const struct session_config
  * Bytes that are copied of each stack: what a CPU may copy in a second, by the rate. A copy is the
  * most expensive part of a sample, and a stack that is deeper is cut.
  */
-static uint32_t choose_copy_size(const struct session *session, const struct session_config *config)
+static uint32_t copy_size_by_rate(const struct session *session, uint64_t bytes_per_second)
 {
 	uint32_t size = PERF_COPY_MAX;
 
+	while (size > PERF_COPY_MIN && (uint64_t)size * session->rate > bytes_per_second)
+		size /= 2;
+	return size;
+}
+
+static uint32_t choose_copy_size(const struct session *session, const struct session_config *config)
+{
 	if (config->unwind == UNWIND_FRAME_POINTERS || !(session->parts & STACKBEAT_PART_USER))
 		return 0;
 	if (config->stack_copy_given)
 		return MIN(config->stack_copy, PERF_COPY_LIMIT);
-	while (size > PERF_COPY_MIN && (uint64_t)size * session->rate > PERF_COPY_BYTES_PER_SECOND)
-		size /= 2;
-	return size;
+	return copy_size_by_rate(session, PERF_COPY_BYTES_PER_SECOND);
 }
 
 /*
@@ -259,7 +267,10 @@ static void describe_perf(struct session *session)
 	const int length = (int)strcspn(session->module_problem.text, ",;");
 	char stacks[64] = "no user stacks", reason[200] = "";
 
-	if (session->stack_copy)
+	if (session->stack_copy && perf_events_are_adapted(perf_device_events(session->device)))
+		snprintf(stacks, sizeof(stacks), "user stacks by copies of %u to %u KiB",
+			 COPY_SIZE_MIN >> 10, session->stack_copy >> 10);
+	else if (session->stack_copy)
 		snprintf(stacks, sizeof(stacks), "user stacks by copies of %.4g KiB",
 			 session->stack_copy / 1024.0);
 	else if (session->parts & STACKBEAT_PART_USER)
@@ -304,6 +315,8 @@ static int configure_perf(struct session *session, const struct session_config *
 			   .ring_size = choose_ring_size(session, config),
 			   .stack_copy = session->stack_copy,
 			   .stack_copy_given = config->stack_copy_given,
+			   .stack_copy_max =
+				   copy_size_by_rate(session, PERF_COPY_BYTES_PER_SECOND_MAX),
 			   .parts = config->parts,
 			   .has_target_options = config->has_target_options,
 			   .has_command = config->has_command},

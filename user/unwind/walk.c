@@ -117,6 +117,7 @@ struct copy {
 	void *arg;
 	uint64_t unreadable; /* the address of the last word that could not be read */
 	bool is_exceeded; /* it is above the copy */
+	uint64_t need; /* as in struct walk_result */
 };
 
 static const struct walk_mapping *walk_image_find_mapping(void *arg, uint64_t address)
@@ -135,6 +136,9 @@ static int read_copy(void *arg, __u64 address, __u64 *word)
 
 	copy->is_exceeded =
 		address >= start && (size < sizeof(*word) || offset > size - sizeof(*word));
+	if (address >= start && offset < STACKBEAT_STACK_COPY_MAX &&
+	    offset + sizeof(*word) > copy->need)
+		copy->need = offset + sizeof(*word);
 	if (address < start || copy->is_exceeded) {
 		copy->unreadable = address;
 		return 0;
@@ -155,5 +159,6 @@ void walk_stack_copy(const struct stackbeat_stack *stack,
 	result->frames = walk_stack(&walk, addresses, max, &result->end);
 	result->table_frames = walk.table_frames;
 	result->unreadable = copy.unreadable;
+	result->need = copy.need;
 	result->is_truncated = result->end == WALK_UNREADABLE && copy.is_exceeded;
 }

@@ -58,6 +58,11 @@ struct walk_result {
 	size_t table_frames; /* as in struct walk */
 	bool is_truncated; /* ended at the end of the copy: the stack is larger */
 	uint64_t unreadable; /* the address that could not be read last */
+	/*
+	 * Bytes of the stack, from rsp on, that the walk has read, or would read next if the copy
+	 * were the largest one.
+	 */
+	uint64_t need;
 };
 
 /*

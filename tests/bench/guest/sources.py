@@ -29,7 +29,8 @@ class PerfSource(Command):
     fixed = True
 
     def command(self):
-        return ("stackbeat", "record", "--source=perf", "--no-cache", "-a", "-F", self.rate, "-o", self.path)
+        return ("stackbeat", "record", "--source=perf", "--no-cache", "-a", "-F", self.rate, "--stack-copy=8K", "-o",
+                self.path)
 
     def wait(self):
         self.wait_for(lambda: "source: perf events" in self.output())

@@ -485,6 +485,21 @@ static void short_copy_is_marked(void **state)
 	assert_int_equal(fixture->stack.user_frames, 3);
 }
 
+/* What a walk needs, and the CPU of its sample. */
+static struct {
+	unsigned int count;
+	uint32_t cpu;
+	uint64_t need;
+} noted;
+
+static void note_walk(uint32_t cpu, uint64_t need, void *arg)
+{
+	assert_ptr_equal(arg, &noted);
+	noted.count++;
+	noted.cpu = cpu;
+	noted.need = need;
+}
+
 /* A copy itself may say how much was asked for. */
 static void copies_of_several_sizes(void **state)
 {
@@ -503,19 +518,28 @@ static void copies_of_several_sizes(void **state)
 		.tables = fixture->tables,
 		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
 		.copy_size = COPY_SIZE,
+		.walked = note_walk,
+		.arg = &noted,
 	});
 	sample = make_sample(fixture, 8);
 	fixture->copy->record.flags = 8;
 	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
 	fold_stacks(fixture);
 	assert_int_equal(fixture->stack.user_stop, TRUNCATION_STOP_COPY_ENDS);
+	assert_int_equal(noted.count, 1);
+	assert_true(noted.need > 8 && noted.need < COPY_SIZE);
 	sample = make_sample(fixture, 8);
+	sample->cpu = 5;
 	fixture->copy->record.flags = COPY_SIZE;
 	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
 	fold_stacks(fixture);
 	assert_int_equal(fixture->stack.user_stop, STACKBEAT_STOP_FAULT);
+	assert_int_equal(noted.count, 2);
+	assert_int_equal(noted.cpu, 5);
 	add(fixture, COPY_SIZE);
 	fold_stacks(fixture);
+	assert_int_equal(noted.count, 3);
+	assert_true(noted.need > 64 && noted.need <= fixture->copy->size);
 	stack_copies_counts(fixture->copies, &counts);
 	assert_int_equal(counts.walked, 3);
 	assert_int_equal(counts.bytes, 8 + COPY_SIZE + COPY_SIZE);

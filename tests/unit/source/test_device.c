@@ -463,6 +463,17 @@ static void moved_text_is_passed_on(void **state)
 	close_device();
 }
 
+/* Few of its samples have copies. */
+static void needs_of_stacks_are_not_passed_on(void **state)
+{
+	(void)state;
+	open_device();
+	kernel.request = 0;
+	device_note_stack(device, 0, 4096);
+	assert_int_equal(kernel.request, 0);
+	close_device();
+}
+
 static void symbols_of_modules_are_read(void **state)
 {
 	struct stackbeat_module_symbols symbols = {.serial = 8};
@@ -494,6 +505,7 @@ int main(void)
 		DEVICE_TEST(metadata_is_drained_while_it_grows),
 		DEVICE_TEST(files_are_opened_and_released),
 		DEVICE_TEST(moved_text_is_passed_on),
+		DEVICE_TEST(needs_of_stacks_are_not_passed_on),
 		DEVICE_TEST(symbols_of_modules_are_read),
 	};
 

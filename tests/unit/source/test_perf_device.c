@@ -28,6 +28,9 @@ static struct {
 	uint64_t cpu_time;
 	bool enabled;
 	unsigned int follows, checks; /* of CPUs */
+	unsigned int adapted; /* times */
+	uint32_t noted_cpu, lost_cpu; /* last; the first CPU is 1 */
+	uint64_t noted_need;
 } kernel;
 
 int perf_events_open(struct perf_events **events, const struct perf_events_config *config,
@@ -72,6 +75,25 @@ void perf_events_follow_cpus(struct perf_events *events, bool checks_counts)
 	(void)events;
 	kernel.follows++;
 	kernel.checks += checks_counts;
+}
+
+void perf_events_note_stack(struct perf_events *events, uint32_t cpu, uint64_t need)
+{
+	(void)events;
+	kernel.noted_cpu = cpu;
+	kernel.noted_need = need;
+}
+
+void perf_events_note_lost(struct perf_events *events, uint32_t cpu)
+{
+	(void)events;
+	kernel.lost_cpu = cpu;
+}
+
+void perf_events_adapt(struct perf_events *events)
+{
+	(void)events;
+	kernel.adapted++;
 }
 
 const struct perf_record *perf_events_next(struct perf_events *events, uint64_t until,
@@ -483,6 +505,20 @@ static void copies_know_their_size(void **state)
 	assert_int_equal(got.stack_sizes[1], sizeof(stack));
 }
 
+static void sizes_of_copies_are_adapted(void **state)
+{
+	(void)state;
+	device_note_stack(device, 3, 4000);
+	assert_int_equal(kernel.noted_cpu, 3);
+	assert_int_equal(kernel.noted_need, 4000);
+	assert_int_equal(kernel.adapted, 0);
+	put(PERF_RECORD_LOST, 0, 0)->lost = 1;
+	kernel.records[kernel.count - 1].cpu = 2;
+	assert_int_equal(drain(), 0);
+	assert_int_equal(kernel.lost_cpu, 2);
+	assert_int_equal(kernel.adapted, 1);
+}
+
 static void cpus_are_followed(void **state)
 {
 	(void)state;
@@ -551,6 +587,7 @@ int main(void)
 		TEST(a_32_bit_program_has_no_copy),
 		TEST(samples_stay_until_they_are_handled),
 		TEST(copies_know_their_size),
+		TEST(sizes_of_copies_are_adapted),
 		TEST(cpus_are_followed),
 		TEST(a_damaged_ring_is_reported_once),
 		TEST(files_of_living_processes_are_held_open),

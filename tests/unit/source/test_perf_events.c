@@ -28,15 +28,24 @@
 #define CPUS 4u
 #define RING_SIZE (64u << 10)
 #define COUNTS 3u /* after which an event is dead, unless it is given more */
+#define FDS 256u
+#define SIZES 5u /* of copies */
 
 static struct {
 	char online[32]; /* as the kernel writes it */
 	bool is_offline[CPUS];
 	int timers[CPUS]; /* the last event of the CPU that fires */
 	unsigned int opened[CPUS], rings[CPUS], enabled;
-	int targets[16]; /* of the events that fire, in their order; -1: a control group or all */
+	int targets[64]; /* of the events that fire, in their order; -1: a control group or all */
 	size_t target_count;
 	const char *paranoid; /* the level of a kernel that refuses; NULL: it does not */
+	size_t limit; /* of all events of targets: one more is too many at first; 0: none */
+	/* By descriptor. */
+	struct {
+		uint32_t copy; /* bytes of the stack */
+		int cpu;
+		bool is_enabled, reports_mappings, is_ring;
+	} events[FDS];
 } machine;
 
 static struct perf_events *events;
@@ -51,6 +60,18 @@ static int file_of_counts(unsigned int counts)
 		assert_int_equal(write(fd, &i, sizeof(i)), sizeof(i));
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	return fd;
+}
+
+static uint32_t ring_size = RING_SIZE;
+
+static void note_event(int fd, const struct perf_event_attr *attr, int cpu)
+{
+	assert_true(fd < (int)FDS);
+	machine.events[fd].copy = attr->sample_stack_user;
+	machine.events[fd].cpu = cpu;
+	machine.events[fd].is_enabled = false;
+	machine.events[fd].reports_mappings = attr->mmap2 && attr->comm && attr->task;
+	machine.events[fd].is_ring = attr->config == PERF_COUNT_SW_DUMMY && !attr->mmap2;
 }
 
 /* Replaces libc's function. */
@@ -71,10 +92,11 @@ long syscall(long number, ...)
 	attr = (const struct perf_event_attr *)values[0];
 	cpu = (int)values[2];
 	assert_true(cpu >= 0 && cpu < (int)CPUS);
-	if (attr->config == PERF_COUNT_SW_DUMMY) {
+	if (attr->config == PERF_COUNT_SW_DUMMY && !attr->mmap2) {
 		machine.rings[cpu]++;
 		fd = memfd_create("ring", MFD_CLOEXEC);
-		assert_int_equal(ftruncate(fd, 4096 + RING_SIZE), 0);
+		assert_int_equal(ftruncate(fd, 4096 + ring_size), 0);
+		note_event(fd, attr, cpu);
 		return fd;
 	}
 	if (machine.paranoid) {
@@ -85,18 +107,28 @@ long syscall(long number, ...)
 		errno = ENODEV;
 		return -1;
 	}
+	if (machine.limit && machine.target_count == machine.limit) {
+		/* Until these files are closed. */
+		machine.limit = 0;
+		errno = EMFILE;
+		return -1;
+	}
 	assert_true(machine.target_count < sizeof(machine.targets) / sizeof(machine.targets[0]));
 	machine.targets[machine.target_count++] =
 		values[4] & PERF_FLAG_PID_CGROUP ? -1 : (int)values[1];
 	machine.opened[cpu]++;
-	machine.timers[cpu] = file_of_counts(COUNTS);
-	return machine.timers[cpu];
+	fd = file_of_counts(COUNTS);
+	note_event(fd, attr, cpu);
+	if (attr->config != PERF_COUNT_SW_DUMMY)
+		machine.timers[cpu] = fd;
+	return fd;
 }
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	(void)fd;
 	machine.enabled += request == PERF_EVENT_IOC_ENABLE;
+	if (request == PERF_EVENT_IOC_ENABLE || request == PERF_EVENT_IOC_DISABLE)
+		machine.events[fd].is_enabled = request == PERF_EVENT_IOC_ENABLE;
 	return 0;
 }
 
@@ -149,6 +181,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	memset(&machine, 0, sizeof(machine));
+	ring_size = RING_SIZE;
 	set_online("0-1");
 	cpus = (struct cpulist){.all = true};
 	config = (struct perf_events_config){
@@ -378,6 +411,175 @@ static void control_group_below_another_has_no_event(void **state)
 	remove_sandbox(state);
 }
 
+/* Opens the events with sizes of copies that are adapted, from 8 KiB on. */
+static void open_adapted(void)
+{
+	perf_events_close(events);
+	events = NULL;
+	memset(&machine, 0, sizeof(machine));
+	set_online("0-1");
+	ring_size = 1u << 20;
+	config.ring_size = ring_size;
+	config.stack_copy = 8 << 10;
+	config.stack_copy_max = 32 << 10;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+}
+
+/* Returns the size of the timer of a CPU that is enabled; 0: none is. There is one at most. */
+static uint32_t copy_of(int cpu)
+{
+	uint32_t copy = 0;
+
+	for (int fd = 0; fd < (int)FDS; fd++) {
+		if (machine.events[fd].cpu != cpu || !machine.events[fd].is_enabled ||
+		    fcntl(fd, F_GETFD) < 0)
+			continue;
+		if (machine.events[fd].reports_mappings) {
+			assert_int_equal(machine.events[fd].copy, 0);
+			continue;
+		}
+		assert_int_equal(copy, 0);
+		copy = machine.events[fd].copy;
+	}
+	return copy;
+}
+
+/* Returns the number of events of a CPU that report mappings now. */
+static unsigned int watchers_of(int cpu)
+{
+	unsigned int watchers = 0;
+
+	for (int fd = 0; fd < (int)FDS; fd++)
+		watchers += machine.events[fd].cpu == cpu && machine.events[fd].is_enabled &&
+			    machine.events[fd].reports_mappings && fcntl(fd, F_GETFD) >= 0;
+	return watchers;
+}
+
+static void note(uint32_t cpu, unsigned int stacks, uint64_t need)
+{
+	for (unsigned int i = 0; i < stacks; i++)
+		perf_events_note_stack(events, cpu, need);
+	perf_events_adapt(events);
+}
+
+/* Each CPU has its size. Mappings are reported all the time. */
+static void copies_follow_what_stacks_need(void **state)
+{
+	(void)state;
+	open_adapted();
+	assert_true(perf_events_are_adapted(events));
+	assert_int_equal(perf_events_stack_copy(events), 32 << 10);
+	assert_int_equal(machine.opened[0], SIZES + 1);
+	assert_int_equal(copy_of(0), 0);
+	perf_events_enable(events, true);
+	assert_int_equal(copy_of(0), 8 << 10);
+	/* No right is needed from here on. */
+	machine.paranoid = "4\n";
+	note(1, 300, 1000);
+	assert_int_equal(copy_of(0), 8 << 10);
+	assert_int_equal(copy_of(1), 2 << 10);
+	note(0, 9, 9000);
+	assert_int_equal(copy_of(0), 16 << 10);
+	assert_int_equal(copy_of(1), 2 << 10);
+	assert_int_equal(watchers_of(0), 1);
+	assert_int_equal(watchers_of(1), 1);
+	/* Its ring was full. */
+	perf_events_note_lost(events, 0);
+	note(0, 1, 9000);
+	assert_int_equal(copy_of(0), 8 << 10);
+	/* There is no such CPU. */
+	perf_events_note_lost(events, 77);
+	note(77, 300, 1000);
+	/* While it is paused, nothing is enabled. */
+	perf_events_enable(events, false);
+	assert_int_equal(copy_of(1), 0);
+	note(1, 9, 9000);
+	assert_int_equal(copy_of(1), 0);
+	perf_events_enable(events, true);
+	assert_int_equal(copy_of(1), 8 << 10);
+}
+
+static void cpus_that_come_are_adapted(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_enable(events, true);
+	note(1, 300, 1000);
+	set_online("0");
+	follow(false);
+	assert_int_equal(copy_of(1), 0);
+	assert_int_equal(watchers_of(1), 0);
+	set_online("0-2");
+	follow(false);
+	assert_int_equal(copy_of(1), 2 << 10);
+	assert_int_equal(copy_of(2), 8 << 10);
+	assert_int_equal(watchers_of(2), 1);
+	note(2, 300, 1000);
+	assert_int_equal(copy_of(2), 2 << 10);
+}
+
+/* Timers that are off do not count, and are not dead. */
+static void dead_timers_of_a_size_are_opened_again(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_enable(events, true);
+	for (unsigned int i = 0; i < COUNTS; i++)
+		follow(true);
+	assert_int_equal(machine.opened[0], SIZES + 1);
+	follow(true);
+	assert_int_equal(machine.opened[0], 2 * (SIZES + 1));
+	assert_int_equal(copy_of(0), 8 << 10);
+	assert_int_equal(watchers_of(0), 1);
+}
+
+static void sizes_that_are_given_or_inherited_stay(void **state)
+{
+	const uint32_t self = (uint32_t)getpid();
+
+	(void)state;
+	config.stack_copy_given = true;
+	open_adapted();
+	assert_false(perf_events_are_adapted(events));
+	assert_int_equal(perf_events_stack_copy(events), 8 << 10);
+	perf_events_enable(events, true);
+	note(0, 300, 1000);
+	assert_int_equal(machine.opened[0], 1);
+	config.stack_copy_given = false;
+	config.pids = &self;
+	config.pid_count = 1;
+	open_adapted();
+	assert_false(perf_events_are_adapted(events));
+	assert_int_equal(machine.opened[0], 1);
+}
+
+/* One event for each CPU is better than none. */
+static void too_many_files_leave_one_size(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_close(events);
+	events = NULL;
+	machine.limit = machine.target_count + 5;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_false(perf_events_are_adapted(events));
+	assert_int_equal(perf_events_stack_copy(events), 8 << 10);
+	perf_events_enable(events, true);
+	/* The timer itself. */
+	assert_int_equal(watchers_of(0), 1);
+}
+
+/* A ring has room for a number of the largest copies. */
+static void small_rings_bound_the_sizes(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_close(events);
+	config.ring_size = ring_size = 512u << 10;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_int_equal(perf_events_stack_copy(events), 16 << 10);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -393,6 +595,12 @@ int main(void)
 		TEST(events_of_threads_stay),
 		TEST(thread_of_two_targets_has_one_event),
 		TEST(control_group_below_another_has_no_event),
+		TEST(copies_follow_what_stacks_need),
+		TEST(cpus_that_come_are_adapted),
+		TEST(dead_timers_of_a_size_are_opened_again),
+		TEST(sizes_that_are_given_or_inherited_stay),
+		TEST(too_many_files_leave_one_size),
+		TEST(small_rings_bound_the_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

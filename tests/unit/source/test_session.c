@@ -136,7 +136,7 @@ int cgroup_id_of(const char *path, uint64_t *id, struct error *out)
 static struct {
 	struct perf_device_config config;
 	uint32_t stack_copy; /* as it fits into the rings */
-	bool excludes_kernel;
+	bool excludes_kernel, adapts;
 	int open_err;
 } perf;
 
@@ -166,6 +166,12 @@ uint32_t perf_events_stack_copy(const struct perf_events *events)
 {
 	(void)events;
 	return perf.stack_copy;
+}
+
+bool perf_events_are_adapted(const struct perf_events *events)
+{
+	(void)events;
+	return perf.adapts;
 }
 
 bool perf_events_exclude_kernel(const struct perf_events *events)
@@ -546,10 +552,12 @@ static void an_error_of_perf_events_names_the_module_too(void **state)
 static void the_size_of_copies_follows_the_rate(void **state)
 {
 	static const struct {
-		uint32_t rate, given, copy;
+		uint32_t rate, given, copy, max;
 	} cases[] = {
-		{99, 0, 32 << 10}, {499, 0, 16 << 10},    {4000, 0, 8 << 10},
-		{99, 4096, 4096},  {99, 65536, 60 << 10},
+		{99, 0, 32 << 10, 32 << 10},     {499, 0, 16 << 10, 32 << 10},
+		{999, 0, 8 << 10, 32 << 10},     {1999, 0, 8 << 10, 16 << 10},
+		{9999, 0, 8 << 10, 8 << 10},     {99, 4096, 4096, 32 << 10},
+		{99, 65536, 60 << 10, 32 << 10},
 	};
 
 	(void)state;
@@ -560,10 +568,17 @@ static void the_size_of_copies_follows_the_rate(void **state)
 		config.stack_copy = cases[i].given;
 		assert_int_equal(configure(77), 0);
 		assert_int_equal(session.stack_copy, cases[i].copy);
+		assert_int_equal(perf.config.events.stack_copy_max, cases[i].max);
 		assert_true(perf.config.events.ring_size >=
 				    UINT64_C(2) * cases[i].copy * cases[i].rate ||
 			    perf.config.events.ring_size == 8 << 20);
 	}
+	assert_non_null(strstr(session.source, "user stacks by copies of 60 KiB"));
+	perf.adapts = true;
+	config.rate = 99;
+	config.stack_copy_given = false;
+	assert_int_equal(configure(77), 0);
+	assert_non_null(strstr(session.source, "user stacks by copies of 2 to 32 KiB"));
 	config.unwind = UNWIND_FRAME_POINTERS;
 	assert_int_equal(configure(77), 0);
 	assert_int_equal(session.stack_copy, 0);

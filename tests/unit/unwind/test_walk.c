@@ -137,6 +137,7 @@ static void frames_without_frame_pointers(void **state)
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
 	assert_int_equal(machine->result.table_frames, 2);
 	assert_false(machine->result.is_truncated);
+	assert_int_equal(machine->result.need, 5 * 8);
 	free_machine(machine);
 }
 
@@ -434,6 +435,8 @@ static void memory_outside_of_the_copy_is_unreadable(void **state)
 	machine->words[WORDS - 1] = AT(1);
 	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1), AT(1));
 	assert_true(machine->result.is_truncated);
+	/* It would read one more. */
+	assert_int_equal(machine->result.need, (WORDS + 1) * 8);
 	/* A part of a word. */
 	machine->stack->size -= 4;
 	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1));
@@ -565,6 +568,8 @@ static void a_copy_ends_where_go_changes_stacks(void **state)
 	machine->table.header.go.tls_in_memory = 1;
 	EXPECT(machine, WALK_UNREADABLE, AT(0));
 	assert_true(machine->result.is_truncated);
+	/* No size of the copy would help. */
+	assert_int_equal(machine->result.need, 0);
 	free_machine(machine);
 }
 
