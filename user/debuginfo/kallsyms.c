@@ -2,9 +2,12 @@
 #include "debuginfo/kallsyms.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/param.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -20,6 +23,11 @@
 #define MODULES_MAX UINT16_MAX
 #define NO_NAME UINT32_MAX
 #define PADDING sizeof(uint64_t)
+/* Of modules, the lowest that a kernel gives them. */
+#define MODULES_START UINT64_C(0xffffffffa0000000)
+#define PAGE UINT64_C(4096)
+#define LOCK_TRIES 20
+#define LOCK_PAUSE_MS 50
 
 /*
  * An address with its best symbol. An entry that is not a function (data, section boundary) has no
@@ -330,9 +338,68 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 	return 0;
 }
 
+/* Standard input, read at an offset of its own, as processes share the position of it. */
+struct kallsyms_input {
+	off_t offset;
+	int lock; /* -1: none */
+};
+
+static ssize_t kallsyms_input_read(void *cookie, char *bytes, size_t size)
+{
+	struct kallsyms_input *input = cookie;
+	ssize_t got = pread(STDIN_FILENO, bytes, size, input->offset);
+
+	if (got > 0)
+		input->offset += got;
+	return got;
+}
+
+static int kallsyms_input_close(void *cookie)
+{
+	struct kallsyms_input *input = cookie;
+
+	if (input->lock >= 0)
+		close(input->lock);
+	free(input);
+	return 0;
+}
+
+/*
+ * Returns a file that is locked as long as it is open, or -1. The kernel reads from the beginning
+ * again for each read that does not follow the previous one, so two readers at a time would take
+ * minutes. Other users can hold the lock, too, so that a reader does not wait for it for long.
+ */
+static int lock_input(void)
+{
+	int fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC);
+
+	for (int i = 0; fd >= 0 && i < LOCK_TRIES && flock(fd, LOCK_EX | LOCK_NB); i++)
+		poll(NULL, 0, LOCK_PAUSE_MS);
+	return fd;
+}
+
+/* The kernel decides by the rights of the process that has opened it what it shows. */
+static FILE *kallsyms_open_input(void)
+{
+	static const cookie_io_functions_t functions = {
+		.read = kallsyms_input_read,
+		.close = kallsyms_input_close,
+	};
+	struct kallsyms_input *input = calloc(1, sizeof(*input));
+	FILE *stream;
+
+	if (!input)
+		return NULL;
+	input->lock = lock_input();
+	stream = fopencookie(input, "r", functions);
+	if (!stream)
+		kallsyms_input_close(input);
+	return stream;
+}
+
 /*
  * ProtectKernelTunables= of systemd lays an empty file over KALLSYMS_PATH. The unit passes the true
- * file as standard input, which is opened again, as processes share the position of that one.
+ * file as standard input.
  */
 static FILE *kallsyms_open(const char *path)
 {
@@ -341,12 +408,15 @@ static FILE *kallsyms_open(const char *path)
 	struct statfs fs;
 	int first = stream ? getc(stream) : EOF;
 
-	if (first != EOF)
+	if (first != EOF) {
 		ungetc(first, stream);
-	else if (!strcmp(path, KALLSYMS_PATH) && !fstat(STDIN_FILENO, &st) && S_ISREG(st.st_mode) &&
-		 !fstatfs(STDIN_FILENO, &fs) && fs.f_type == PROC_SUPER_MAGIC)
-		return stream ? freopen("/proc/self/fd/0", "re", stream)
-			      : fopen("/proc/self/fd/0", "re");
+	} else if (!strcmp(path, KALLSYMS_PATH) && !fstat(STDIN_FILENO, &st) &&
+		   S_ISREG(st.st_mode) && !fstatfs(STDIN_FILENO, &fs) &&
+		   fs.f_type == PROC_SUPER_MAGIC) {
+		if (stream)
+			fclose(stream);
+		return kallsyms_open_input();
+	}
 	return stream;
 }
 
@@ -497,6 +567,24 @@ int kallsyms_each_function(const struct kallsyms *kallsyms, kallsyms_function_fn
 					      .start = entry->address,
 					      .size = function_size(kallsyms, i),
 				      });
+	}
+	return err;
+}
+
+int kallsyms_each_module(const struct kallsyms *kallsyms, kallsyms_module_fn *fn, void *arg)
+{
+	const struct kallsyms_entry *entries = kallsyms->entries;
+	size_t i = upper_bound(entries, kallsyms->count, sizeof(*entries), MODULES_START - 1);
+	uint16_t module = 0;
+	int err = 0;
+
+	for (; i < kallsyms->count && !err; i++) {
+		if (entries[i].name == NO_NAME || entries[i].module == module)
+			continue;
+		module = entries[i].module;
+		if (module)
+			err = fn(arg, kallsyms_module_of(kallsyms, &entries[i]),
+				 entries[i].address & ~(PAGE - 1));
 	}
 	return err;
 }

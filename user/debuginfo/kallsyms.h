@@ -31,7 +31,8 @@ struct kallsyms;
  *	-EPERM	the kernel hides addresses from this process
  *	-ENODATA the file has no functions
  *	-ENOMEM, or the error of a failed read
- * Where KALLSYMS_PATH is empty, standard input may be that file (systemd/stackbeat.service).
+ * Where KALLSYMS_PATH is empty, standard input may be that file (systemd/stackbeat.service), which
+ * is read with the rights of the process that has opened it.
  * kallsyms_parse() reads an open stream; `name` is its name in messages.
  */
 int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error);
@@ -56,6 +57,13 @@ struct kallsyms_function {
 /* Calls `fn` for each function in the order of addresses. Returns 0, or what `fn` has returned. */
 typedef int kallsyms_function_fn(void *arg, const struct kallsyms_function *function);
 int kallsyms_each_function(const struct kallsyms *kallsyms, kallsyms_function_fn *fn, void *arg);
+
+/*
+ * Calls `fn` with each module and the page of its first function, where its code begins: in the
+ * order of addresses, and again for a further range of a module. Returns 0, or what `fn` returned.
+ */
+typedef int kallsyms_module_fn(void *arg, const char *module, uint64_t start);
+int kallsyms_each_module(const struct kallsyms *kallsyms, kallsyms_module_fn *fn, void *arg);
 
 /* What a table is made of; the parts of its bytes follow each other in this order. */
 struct kallsyms_packed {

@@ -22,9 +22,14 @@ struct kernel {
 	struct kernel_mapping *mappings; /* the kernel, then modules by address */
 	size_t count, capacity;
 	struct hash names; /* of the mappings */
+	struct kernel_mapping *hidden; /* modules without an address: start 0, and their size */
+	size_t hidden_count, hidden_capacity;
 };
 
-/* Parses a line of /proc/modules: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
+/*
+ * Parses a line of /proc/modules: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. The address is 0
+ * if the kernel hides addresses from this process.
+ */
 static bool parse_module(char *line, struct kernel_mapping *mapping)
 {
 	char *fields[6], *rest = line;
@@ -36,8 +41,7 @@ static bool parse_module(char *line, struct kernel_mapping *mapping)
 		return false;
 	size = strtoull(fields[1], NULL, 10);
 	start = strtoull(fields[5], NULL, 16);
-	/* 0: the kernel hides addresses from this process. */
-	if (!start || start + size < start)
+	if (start + size < start)
 		return false;
 	*mapping = (struct kernel_mapping){.start = start, .limit = start + size};
 	return snprintf(mapping->name, sizeof(mapping->name), "[%s]", fields[0]) <
@@ -53,11 +57,27 @@ static int kernel_add_mapping(struct kernel *kernel, const struct kernel_mapping
 	return 0;
 }
 
+static int add_hidden(struct kernel *kernel, const struct kernel_mapping *mapping)
+{
+	if (array_reserve(&kernel->hidden, &kernel->hidden_capacity, kernel->hidden_count, 1,
+			  sizeof(*mapping)) != 0)
+		return -ENOMEM;
+	kernel->hidden[kernel->hidden_count++] = *mapping;
+	return 0;
+}
+
 static int kernel_compare_mappings(const void *a, const void *b)
 {
 	const struct kernel_mapping *left = a, *right = b;
 
 	return (left->start > right->start) - (left->start < right->start);
+}
+
+static void sort_modules(struct kernel *kernel)
+{
+	if (kernel->count > 1)
+		qsort(kernel->mappings + 1, kernel->count - 1, sizeof(*kernel->mappings),
+		      kernel_compare_mappings);
 }
 
 static int read_modules(struct kernel *kernel, const char *path)
@@ -72,13 +92,12 @@ static int read_modules(struct kernel *kernel, const char *path)
 		return 0;
 	while (!err && getline(&line, &capacity, stream) > 0) {
 		if (parse_module(line, &mapping))
-			err = kernel_add_mapping(kernel, &mapping);
+			err = mapping.start ? kernel_add_mapping(kernel, &mapping)
+					    : add_hidden(kernel, &mapping);
 	}
 	free(line);
 	fclose(stream);
-	if (kernel->count > 1)
-		qsort(kernel->mappings + 1, kernel->count - 1, sizeof(mapping),
-		      kernel_compare_mappings);
+	sort_modules(kernel);
 	return err;
 }
 
@@ -98,6 +117,7 @@ static int index_names(struct kernel *kernel)
 {
 	int err = 0;
 
+	hash_clear(&kernel->names);
 	for (size_t i = 0; i < kernel->count && !err; i++) {
 		const char *name = kernel->mappings[i].name;
 
@@ -105,6 +125,51 @@ static int index_names(struct kernel *kernel)
 			err = hash_add(&kernel->names, hash_string(HASH_START, name), (uint32_t)i);
 	}
 	return err;
+}
+
+/* The hidden modules, by their names. */
+struct hidden_modules {
+	struct kernel *kernel;
+	struct hash names;
+};
+
+/* The kernel may list a module twice: its initialization has a range of its own. */
+static int place_module(void *arg, const char *name, uint64_t start)
+{
+	const struct hidden_modules *modules = arg;
+	struct kernel *kernel = modules->kernel;
+	char key[KERNEL_MAPPING_NAME_SIZE];
+	struct kernel_mapping *hidden, mapping;
+	uint32_t found;
+
+	if (snprintf(key, sizeof(key), "[%s]", name) >= (int)sizeof(key))
+		return 0;
+	found = hash_find(&modules->names, hash_string(HASH_START, key), kernel_mapping_has_name,
+			  kernel->hidden, key);
+	hidden = found == HASH_NONE ? NULL : &kernel->hidden[found];
+	if (!hidden || hidden->start || start + hidden->limit < start)
+		return 0;
+	hidden->start = start;
+	mapping = *hidden;
+	mapping.limit += start;
+	return kernel_add_mapping(kernel, &mapping);
+}
+
+int kernel_place_modules(struct kernel *kernel, const struct kallsyms *kallsyms)
+{
+	struct hidden_modules modules = {.kernel = kernel};
+	int err = 0;
+
+	if (!kallsyms || !kernel->hidden_count)
+		return 0;
+	for (size_t i = 0; i < kernel->hidden_count && !err; i++)
+		err = hash_add(&modules.names, hash_string(HASH_START, kernel->hidden[i].name),
+			       (uint32_t)i);
+	if (!err)
+		err = kallsyms_each_module(kallsyms, place_module, &modules);
+	hash_clear(&modules.names);
+	sort_modules(kernel);
+	return err ? err : index_names(kernel);
 }
 
 static bool path_in_root(const void *root, const char *name, char path[PATH_MAX])
@@ -177,6 +242,7 @@ void kernel_free(struct kernel *kernel)
 		return;
 	hash_clear(&kernel->names);
 	free(kernel->mappings);
+	free(kernel->hidden);
 	free(kernel->root);
 	free(kernel);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct error;
+struct kallsyms;
 struct kernel;
 
 #define MODULES_PATH "/proc/modules"
@@ -39,6 +40,13 @@ struct kernel_mapping {
  */
 struct kernel *kernel_new(const char *root);
 void kernel_free(struct kernel *kernel);
+
+/*
+ * Adds the modules whose addresses the list of modules hides, at their addresses in the symbols of
+ * the same kernel, which this process may know from elsewhere. NULL: there are none. Returns 0 or
+ * -ENOMEM.
+ */
+int kernel_place_modules(struct kernel *kernel, const struct kallsyms *kallsyms);
 
 /* Returns the mapping that holds an address: of a module, or else of the kernel itself. */
 const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t address);

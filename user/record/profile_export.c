@@ -224,11 +224,14 @@ static int profile_export_symbolize(struct profile *profile, const struct live_s
 	struct symbolize_counts ignored;
 	struct symbol_source source;
 	struct error error;
-	int err = live_source_describe(live, profile);
+	int err;
 
+	if (recording->symbolize && !kept)
+		kept = on_disk = kernel_symbols_find(cache, "");
+	err = kernel_place_modules(live->kernel, kept);
+	if (!err)
+		err = live_source_describe(live, profile);
 	if (!err && recording->symbolize) {
-		if (!kept)
-			kept = on_disk = kernel_symbols_find(cache, "");
 		if (!kept_symbols_suffice(profile, recording, kept)) {
 			if (kept && recording->reads_kernel)
 				*recording->reads_kernel = true;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debuginfo/kernel_image.h"
@@ -15,6 +16,7 @@
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 #define TEXT_SIZE(count) ((size_t)(count)*64)
+#define NOBODY 65534
 
 /* What lies over KALLSYMS_PATH, or "", which can't be opened; NULL: nothing. */
 static const char *cover;
@@ -596,6 +598,33 @@ static void test_covered_file_is_standard_input(void **state)
 	assert_int_equal(read_covered("/proc/self/maps", KALLSYMS_PATH, &covered), -ENODATA);
 }
 
+/* As systemd opens standard input: the reader may not see the addresses itself. */
+static void test_standard_input_has_the_rights_of_its_opener(void **state)
+{
+	const int before = dup(STDIN_FILENO), fd = open(KALLSYMS_PATH, O_RDONLY | O_CLOEXEC);
+	struct kallsyms *kallsyms = NULL;
+	struct error error;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() || kallsyms_read(KALLSYMS_PATH, &kallsyms, &error))
+		skip();
+	kallsyms_free(kallsyms);
+	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		cover = "/dev/null";
+		_exit(setresuid(NOBODY, NOBODY, NOBODY) ||
+		      kallsyms_read(KALLSYMS_PATH, &kallsyms, &error));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+	close(before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -617,6 +646,7 @@ int main(void)
 		cmocka_unit_test(test_packed_table_is_the_same),
 		cmocka_unit_test(test_damaged_packed_table),
 		cmocka_unit_test(test_covered_file_is_standard_input),
+		cmocka_unit_test(test_standard_input_has_the_rights_of_its_opener),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

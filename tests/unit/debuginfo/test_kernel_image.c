@@ -6,6 +6,8 @@
 #include <fcntl.h>
 
 #include "debuginfo/debug_paths.h"
+#include "debuginfo/kallsyms.h"
+#include "lib/error.h"
 #include "sandbox.h"
 
 #define TEXT UINT64_C(0xffffffff81000000)
@@ -81,6 +83,50 @@ static void invalid_modules_are_omitted(void **state)
 	snprintf(name, sizeof(name), "[%.69s]", lines[4]);
 	assert_string_equal(kernel_mapping_at(kernel, MODULES)->name, name);
 	kernel_free(kernel);
+}
+
+/* As for a service that may not see addresses, and has the symbols from the service manager. */
+static void hidden_modules_are_placed_by_their_symbols(void **state)
+{
+	struct kallsyms *kallsyms;
+	struct kernel *kernel;
+	struct error error;
+
+	(void)state;
+	write_modules("first 8192 1 second, Live 0x0000000000000000\n"
+		      "second 4096 0 - Live 0x0000000000000000\n"
+		      "nothing 4096 0 - Live 0x0000000000000000\n"
+		      "seen 4096 0 - Live 0xffffffffc0030000\n");
+	/* `second` has data before its code; a range of `first` is of its initialization. */
+	write_text(in_sandbox("symbols"), "ffffffff81000000 T _text\n"
+					  "ffffffffc0000010 t one\t[first]\n"
+					  "ffffffffc0001010 t two\t[first]\n"
+					  "ffffffffc000f000 d data\t[second]\n"
+					  "ffffffffc0010040 t three\t[second]\n"
+					  "ffffffffc0020000 t four\t[first]\n"
+					  "ffffffffc0030000 t five\t[seen]\n"
+					  "ffffffffc0040000 t six\t[unknown]\n");
+	assert_int_equal(kallsyms_read(in_sandbox("symbols"), &kallsyms, &error), 0);
+	kernel = kernel_new(sandbox);
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x10)->name, KERNEL_MAPPING);
+	assert_int_equal(kernel_place_modules(kernel, NULL), 0);
+	assert_null(kernel_mapping_by_name(kernel, "[first]"));
+	assert_int_equal(kernel_place_modules(kernel, kallsyms), 0);
+	assert_string_equal(kernel_mapping_at(kernel, MODULES)->name, "[first]");
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x1fff)->name, "[first]");
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x2000)->name, KERNEL_MAPPING);
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x10000)->name, "[second]");
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x20000)->name, KERNEL_MAPPING);
+	assert_string_equal(kernel_mapping_at(kernel, MODULES + 0x30000)->name, "[seen]");
+	assert_true(kernel_mapping_by_name(kernel, "[first]")->start == MODULES);
+	assert_true(kernel_mapping_by_name(kernel, "[second]")->limit == MODULES + 0x11000);
+	assert_null(kernel_mapping_by_name(kernel, "[nothing]"));
+	assert_null(kernel_mapping_by_name(kernel, "[unknown]"));
+	/* Once more, as for another profile. */
+	assert_int_equal(kernel_place_modules(kernel, kallsyms), 0);
+	assert_true(kernel_mapping_by_name(kernel, "[first]")->start == MODULES);
+	kernel_free(kernel);
+	kallsyms_free(kallsyms);
 }
 
 /* The first of them is found by its name. */
@@ -219,6 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(modules_are_found_by_address_and_name),
 		TEST(invalid_modules_are_omitted),
+		TEST(hidden_modules_are_placed_by_their_symbols),
 		TEST(name_may_come_twice),
 		TEST(files_of_the_kernel_may_be_missing),
 		TEST(vmlinux_is_searched_at_each_place),
