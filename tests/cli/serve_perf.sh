@@ -131,7 +131,7 @@ the_server_ends_when_asked() {
 
 # Of a user without rights, one line, before sampling is said to begin.
 without_rights_it_says_what_helps() {
-	local status=0 remedy
+	local status remedy option
 	case $(</proc/sys/kernel/perf_event_paranoid) in
 	-1 | 0) skip "kernel.perf_event_paranoid allows it" && return ;;
 	1 | 2) remedy='sampling the whole system needs root or CAP_PERFMON' ;;
@@ -139,17 +139,28 @@ without_rights_it_says_what_helps() {
 	esac
 	chmod 755 "$scratch"
 	cp "$stackbeat" "$scratch/stackbeat"
-	timeout "$hang" setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all \
-		"$scratch/stackbeat" serve --source perf --listen 127.0.0.1:0 --no-store --no-cache 2>"$scratch/messages" \
-		</dev/null || status=$?
-	[[ $status == 1 && $(wc -l <"$scratch/messages") == 1 ]] || fail "status $status: $(<"$scratch/messages")"
-	grep -q "$remedy" "$scratch/messages" ||
-		fail "no remedy: $(<"$scratch/messages")"
+	for option in "--listen=127.0.0.1:0" --check; do
+		status=0
+		timeout "$hang" setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all \
+			"$scratch/stackbeat" serve --source perf --no-store --no-cache "$option" 2>"$scratch/messages" \
+			</dev/null || status=$?
+		[[ $status == 1 && $(wc -l <"$scratch/messages") == 1 ]] || fail "$option: status $status: $(<"$scratch/messages")"
+		grep -q "$remedy" "$scratch/messages" || fail "$option: no remedy: $(<"$scratch/messages")"
+	done
+}
+
+source_is_checked_before_anything_is_started() {
+	local checked=$scratch/checked
+	"$stackbeat" serve --source perf --check --listen "unix:$checked" --store "$checked" 2>"$scratch/messages" ||
+		fail "status $?: $(<"$scratch/messages")"
+	[[ $(<"$scratch/messages") == 'stackbeat: source: perf events: '* ]] || fail "no source: $(<"$scratch/messages")"
+	"$stackbeat" serve --source perf --check --quiet 2>"$scratch/messages" || fail "--quiet: status $?"
+	[[ ! -s $scratch/messages && ! -e $checked ]] || fail "something was printed or made: $(<"$scratch/messages")"
 }
 
 tests=(profiles_have_stacks_by_unwind_tables services_are_found functions_of_the_store_have_their_code
 	private_programs_have_addresses_and_lines start_and_metrics_name_the_source
-	the_server_ends_when_asked without_rights_it_says_what_helps)
+	the_server_ends_when_asked without_rights_it_says_what_helps source_is_checked_before_anything_is_started)
 skipped=
 if ((EUID != 0)); then
 	skipped="not root"

@@ -67,7 +67,7 @@ struct serve_options {
 	const char *user; /* NULL: not given */
 	struct sandbox_options sandbox;
 	struct cache_options cache;
-	bool quiet, help;
+	bool check, quiet, help;
 };
 
 static int serve_parse_rate(const struct cli_option *option, char *value, void *arg,
@@ -189,7 +189,11 @@ static const struct cli_option serve_options[] = {
 	CACHE_OPTIONS(struct serve_options, cache),
 	SYMBOLIZE_TIMEOUT_OPTION(struct serve_options, sandbox),
 	SANDBOX_OPTION(struct serve_options, sandbox),
-	{'q', "quiet", NULL, "do not print that sampling has begun",
+	{0, "check", NULL,
+	 "do not sample, but print which source of samples can be used; the exit status is 1 if none "
+	 "can",
+	 OPTION_FLAG(struct serve_options, check)},
+	{'q', "quiet", NULL, "do not print that sampling has begun, or which source can be used",
 	 OPTION_FLAG(struct serve_options, quiet)},
 	HELP_OPTION(struct serve_options, help),
 };
@@ -339,13 +343,18 @@ static void print_address(const struct http_address *address)
 		fprintf(stderr, "stackbeat: serving at %s\n", address->text);
 }
 
+static void serve_print_source(const struct session *session)
+{
+	if (*session->loaded)
+		fprintf(stderr, "stackbeat: loaded %s\n", session->loaded);
+	fprintf(stderr, "stackbeat: source: %s\n", session->source);
+}
+
 static void print_started(const struct session *session)
 {
 	const struct serve_options *options = &started_server->options;
 
-	if (*session->loaded)
-		fprintf(stderr, "stackbeat: loaded %s\n", session->loaded);
-	fprintf(stderr, "stackbeat: source: %s\n", session->source);
+	serve_print_source(session);
 	for (size_t i = 0; i < options->address_count; i++)
 		print_address(&options->addresses[i]);
 	if (options->store.path)
@@ -468,6 +477,20 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	return err;
 }
 
+/* A service manager that finds out first that nothing can be sampled does not start it again. */
+static int check_source(const struct serve_options *options, struct error *error)
+{
+	struct session session = {.control = NULL};
+	int err = session_open(&session, options->session.source, error);
+
+	if (!err)
+		err = session_configure(&session, &options->session, 0, error);
+	if (!err && !options->quiet)
+		serve_print_source(&session);
+	session_close(&session);
+	return err;
+}
+
 int cmd_serve(int argc, char **argv)
 {
 	struct http_process *server = calloc(1, sizeof(*server));
@@ -493,7 +516,8 @@ int cmd_serve(int argc, char **argv)
 	/* Ignore SIGPIPE and SIGXFSZ: neither may end the server. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	err = cmd_serve_run(server, argc, argv, &error);
+	err = server->options.check ? check_source(&server->options, &error)
+				    : cmd_serve_run(server, argc, argv, &error);
 	if (err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	free(server);

@@ -38,7 +38,8 @@
 
 /* What the functions below return. */
 static struct {
-	int sandbox_err, annotation_err, listen_err, create_err, lock_err, sampler_err;
+	int sandbox_err, annotation_err, listen_err, create_err, lock_err, sampler_err, session_err,
+		configure_err;
 	int load_err, reduce_err, confine_err, access_err, http_err; /* in the HTTP server */
 	unsigned int crashes; /* of the HTTP server */
 	unsigned int long_lives; /* the number of the first servers that live long */
@@ -73,6 +74,7 @@ static struct {
 	struct annotation_server_config annotation;
 	unsigned int annotation_servers, annotation_stops;
 	int annotation_socket;
+	int opened; /* sessions */
 	int lock, sockets[LISTENERS_MAX];
 } done;
 
@@ -383,6 +385,32 @@ int sampler_run(const struct sampler_config *config, struct error *error)
 	}
 	config->warning("a warning", NULL);
 	return fake.sampler_err ? error_set(error, -fake.sampler_err, "can't sample") : 0;
+}
+
+int session_open(struct session *session, enum session_source source, struct error *error)
+{
+	done.opened++;
+	if (fake.session_err)
+		return error_set(error, -fake.session_err, "no session");
+	snprintf(session->source, sizeof(session->source), "source %d", (int)source);
+	snprintf(session->loaded, sizeof(session->loaded), "%s", fake.loaded ? fake.loaded : "");
+	return 0;
+}
+
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
+		      struct error *error)
+{
+	(void)session;
+	assert_int_equal(child, 0);
+	assert_true(config->system_wide);
+	assert_int_equal(config->rate, 19);
+	return fake.configure_err ? error_set(error, -fake.configure_err, "no permission") : 0;
+}
+
+void session_close(struct session *session)
+{
+	(void)session;
+	done.opened--;
 }
 
 static int reset(void **state)
@@ -747,6 +775,34 @@ static void what_fails_is_said(void **state)
 	assert_int_equal(done.stops, 1);
 }
 
+/* Without a store, a socket or another process. */
+static void assert_checked(const char *line, int status, const char *message)
+{
+	assert_int_equal(serve(line), status);
+	assert_string_equal(output, "");
+	assert_string_equal(messages, message);
+	assert_int_equal(done.opened, 0);
+	assert_int_equal(done.samplers, 0);
+	assert_int_equal(done.listen_count, 0);
+	assert_string_equal(done.created, "");
+	assert_int_equal(shared->forks, 0);
+}
+
+static void source_is_checked(void **state)
+{
+	(void)state;
+	assert_checked("serve --check", STATUS_OK, "stackbeat: source: source 0\n");
+	assert_checked("serve --check --source=perf", STATUS_OK, "stackbeat: source: source 2\n");
+	assert_checked("serve --check --quiet", STATUS_OK, "");
+	fake.loaded = "stackbeat.ko";
+	assert_checked("serve --check", STATUS_OK,
+		       "stackbeat: loaded stackbeat.ko\nstackbeat: source: source 0\n");
+	fake.configure_err = -EACCES;
+	assert_checked("serve --check -q", STATUS_FAILED, "stackbeat: no permission\n");
+	fake.session_err = -EPERM;
+	assert_checked("serve --check", STATUS_FAILED, "stackbeat: no session\n");
+}
+
 static void errors_of_the_server_end_it_before_sampling(void **state)
 {
 	int *const errors[] = {&fake.reduce_err, &fake.load_err, &fake.access_err};
@@ -874,6 +930,7 @@ int main(void)
 		TEST(addresses_are_limited),
 		TEST(users_are_found),
 		TEST(what_fails_is_said),
+		TEST(source_is_checked),
 		TEST(errors_of_the_server_end_it_before_sampling),
 		TEST(processes_that_can_not_be_started_are_an_error),
 		TEST(both_processes_must_succeed),
