@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "lib/module_rules.h"
 
 #define SYS_MODULE "/sys/module/" MODULE_NAME
+#define MODULES_DIRECTORY "/lib/modules"
 #define ADVICE_SIZE 448
 
 bool module_loaded(void)
@@ -59,6 +61,14 @@ static bool find_in_build_tree(char path[PATH_MAX])
 	return !access(path, R_OK);
 }
 
+/* Whether a directory that nobody may read lies over the modules. */
+static bool modules_are_hidden(void)
+{
+	struct stat st;
+
+	return !stat(MODULES_DIRECTORY, &st) && !(st.st_mode & ACCESSPERMS);
+}
+
 static int module_find(struct kmod_ctx *context, struct kmod_module **module, struct error *error)
 {
 	struct kmod_list *list = NULL;
@@ -76,6 +86,11 @@ static int module_find(struct kmod_ctx *context, struct kmod_module **module, st
 		kmod_module_unref_list(list);
 		return 0;
 	}
+	if (modules_are_hidden())
+		return error_set(error, ENOENT,
+				 "the module is not loaded; ProtectKernelModules= of systemd hides "
+				 "/lib/modules from this service: 'stackbeat load', as root, says "
+				 "what is missing");
 	uname(&kernel);
 	return error_set(
 		error, ENOENT,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libkmod.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "lib/error.h"
@@ -20,6 +21,7 @@
 /* The kernel and the library, and what they have received. */
 static struct {
 	bool loaded, in_build_tree, in_lib_modules;
+	bool hidden, no_modules; /* the directory */
 	bool loads_meanwhile; /* another process does */
 	int insert_err, remove_err, path_err, name_err;
 	char path[PATH_MAX], options[256]; /* that were loaded */
@@ -43,6 +45,14 @@ int access(const char *path, int mode)
 	assert_int_equal(mode, R_OK);
 	snprintf(fake.wanted, sizeof(fake.wanted), "%s", path);
 	return fake.in_build_tree ? 0 : -1;
+}
+
+int stat(const char *path, struct stat *st)
+{
+	if (strcmp(path, "/lib/modules"))
+		return fstatat(AT_FDCWD, path, st, 0);
+	*st = (struct stat){.st_mode = S_IFDIR | (fake.hidden ? 0 : 0755)};
+	return fake.no_modules ? -1 : 0;
 }
 
 void module_rules_read(struct module_rules *rules, const char *root)
@@ -279,6 +289,23 @@ static void installed_module_is_found(void **state)
 	assert_string_equal(path, "");
 	fake.path_err = -EINVAL;
 	assert_int_equal(load(NULL, NULL), -ENOENT);
+	/* Of a kernel without modules, or in a container. */
+	fake.hidden = fake.no_modules = true;
+	assert_int_equal(load(NULL, NULL), -ENOENT);
+	assert_non_null(strstr(error.text, "there is no stackbeat.ko for kernel"));
+}
+
+/* In a service with ProtectKernelModules=, nobody knows whether there is a module. */
+static void module_may_be_hidden(void **state)
+{
+	(void)state;
+	fake.hidden = true;
+	assert_int_equal(load(NULL, NULL), -ENOENT);
+	assert_memory_equal(error.text, "the module is not loaded;", 25);
+	assert_non_null(strstr(error.text, "'stackbeat load'"));
+	assert_string_equal(path, "");
+	fake.in_build_tree = true;
+	assert_int_equal(load(NULL, NULL), 0);
 }
 
 static void errors_of_loading_come_with_advice(void **state)
@@ -452,6 +479,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(build_tree_comes_first),
 		TEST(installed_module_is_found),
+		TEST(module_may_be_hidden),
 		TEST(errors_of_loading_come_with_advice),
 		TEST(refused_modules_have_a_remedy),
 		TEST(refused_signatures_are_described),
