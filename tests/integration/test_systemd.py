@@ -66,7 +66,7 @@ class Systemd:
         for name, text in units.items():
             # The guest runs neither the basic target nor the journal.
             text = text.replace("[Unit]", "[Unit]\nDefaultDependencies=no")
-            text = text.replace("[Service]", f"[Service]\nStandardOutput=null\nStandardError=file:{UNITS.parent}/errors\n"
+            text = text.replace("[Service]", f"[Service]\nStandardOutput=null\nStandardError=append:{UNITS.parent}/errors\n"
                                              "TimeoutSec=infinity")
             (UNITS / name).write_text(text)
         (UNITS / "test.target").write_text("[Unit]\nDefaultDependencies=no\n")
@@ -158,38 +158,135 @@ def hidden_program():
     return program
 
 
+class Packaged:
+    """The service of the package, and a busy one. No module is loaded yet."""
+
+    def __init__(self, *more):
+        need_systemd()
+        install_packaged_files()
+        unload()
+        units = {name: (PACKAGED / name).read_text() for name in (SERVICE, "stackbeat.socket")}
+        units[SERVICE] = "\n".join((units[SERVICE].replace("stackbeat serve", "stackbeat serve --window 10 --sandbox=require"),
+                                    "[Service]", *more))
+        # The root directory is an overlay, whose functions are in a module.
+        walker = "bash -c 'while :; do [[ -e /usr/share/doc/none ]]; done'"
+        for name, command in (("busy", f"{hidden_program()} 1000000000000"), ("walker", walker)):
+            units[f"{name}.service"] = f"[Unit]\n[Service]\nCPUSchedulingPolicy=idle\nExecStart={command}\n"
+        start("/lib/systemd/systemd-udevd")
+        wait_until(Path("/run/udev/control").exists, "udevd")
+        self.systemd = Systemd(units)
+        self.systemd.systemctl("start", "stackbeat.socket", "busy.service")
+        check(not is_loaded(), "the module was loaded before the service")
+        self.path = temporary_directory() / "answer.pb.gz"
+
+    def profile(self, service):
+        """A profile of a second."""
+        status, body = get(f"/debug/pprof/profile?service={service}.service&seconds=1")
+        check_equal(status, 200, f"status: {body[:200]}")
+        self.path.write_bytes(body)
+        return pprof.Profile(self.path)
+
+    def frames(self, service):
+        return [frame for sample in self.profile(service).samples for frame in sample.frames]
+
+    def has_names(self):
+        """The named functions of the hidden program and of the kernel are in a profile."""
+        frames = self.frames("busy")
+        return ({"main", "read_loop"} <= {frame.function for frame in frames if Path(frame.file).name == "hidden"}
+                and any("read_zero" in frame.function for frame in frames if frame.address >> 63))
+
+    def check_mappings_of_modules(self):
+        """The service may see the addresses of functions of modules, but not of the modules."""
+        self.systemd.systemctl("start", "walker.service")
+        wait_until(lambda: any(frame.function.startswith("ovl_") for frame in self.frames("walker") if frame.file == "[overlay]"),
+                   "functions of a module")
+        self.systemd.systemctl("stop", "walker.service")
+
+    def check_samples(self, source):
+        wait_until(self.has_names, "names of functions of the program and of the kernel")
+        comments = self.profile("busy").comments
+        check(any(line.startswith(f"source: {source}") for line in comments), f"comments: {comments}")
+
+    def stop(self, *sources):
+        """Stops the service, which has been started once for each source."""
+        self.systemd.systemctl("stop", "stackbeat.socket", SERVICE)
+        check_equal(self.systemd.property("Result"), "success", "result of the service")
+        check_equal(self.systemd.property("NRestarts"), "0", "restarts")
+        lines = self.messages().splitlines()
+        check_equal(len(lines), 2 * len(sources), f"lines: {lines}")
+        for source, line, other in zip(sources, lines[::2], lines[1::2]):
+            check(line.startswith(f"stackbeat: source: {source}"), line)
+            check_equal(other, f"stackbeat: storing in {STORE}", "message")
+
+    @staticmethod
+    def messages():
+        return (UNITS.parent / "errors").read_text()
+
+
 @test
 def packaged_service_samples_and_answers():
-    need_systemd()
-    install_packaged_files()
-    unload()
-    units = {name: (PACKAGED / name).read_text() for name in (SERVICE, "stackbeat.socket")}
-    units[SERVICE] = units[SERVICE].replace("stackbeat serve", "stackbeat serve --window 10 --sandbox=require")
-    units["busy.service"] = f"[Unit]\n[Service]\nCPUSchedulingPolicy=idle\nExecStart={hidden_program()} 1000000000000\n"
-    start("/lib/systemd/systemd-udevd")
-    wait_until(Path("/run/udev/control").exists, "udevd")
-    systemd = Systemd(units)
-    systemd.systemctl("start", "stackbeat.socket", "busy.service")
-    check(not is_loaded(), "the module was loaded before the service")
+    packaged = Packaged()
     # The first request starts the service, which loads the module.
-    systemd.await_answer("an answer")
+    packaged.systemd.await_answer("an answer")
     state = DEVICE.stat()
     check_equal((grp.getgrgid(state.st_gid).gr_name, state.st_mode & 0o777), ("stackbeat", 0o660), "group and mode of the device")
     check_equal(Path("/sys/module/stackbeat/parameters/unprivileged").read_text(), "Y\n", "parameter")
-
-    def functions():
-        """The named functions of the hidden program and of the kernel, in a profile of a second."""
-        status, body = get("/debug/pprof/profile?service=busy.service&seconds=1")
-        check_equal(status, 200, f"status: {body[:200]}")
-        path.write_bytes(body)
-        frames = [frame for sample in pprof.Profile(path).samples for frame in sample.frames]
-        return ({"main", "read_loop"} <= {frame.function for frame in frames if Path(frame.file).name == "hidden"}
-                and any("read_zero" in frame.function for frame in frames if frame.address >> 63))
-    path = temporary_directory() / "answer.pb.gz"
-    wait_until(functions, "names of functions of the program and of the kernel")
+    packaged.check_samples("kernel module")
     wait_until(lambda: list(STORE.glob("*.pb.gz")), "a window")
     check_equal({file.owner() for file in STORE.iterdir()}, {"_stackbeat"}, "owners of the store")
-    systemd.systemctl("stop", "stackbeat.socket", SERVICE)
-    check_equal(systemd.property("Result"), "success", "result of the service")
-    check_equal(systemd.property("NRestarts"), "0", "restarts")
-    check_equal((UNITS.parent / "errors").read_text(), "", "messages")
+    packaged.stop("kernel module")
+
+
+def keep_module_from_loading():
+    """As where there is no module for this kernel. Returns the file to remove when there is one."""
+    path = Path("/run/modprobe.d/stackbeat-none.conf")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("blacklist stackbeat\n")
+    defer(path.unlink, True)
+    return path
+
+
+def set_paranoid(level):
+    path = Path("/proc/sys/kernel/perf_event_paranoid")
+    defer(path.write_text, path.read_text())
+    path.write_text(f"{level}\n")
+
+
+@long_test
+def packaged_service_samples_by_perf_events_until_there_is_a_module():
+    obstacle = keep_module_from_loading()
+    set_paranoid(2)
+    packaged = Packaged()
+    packaged.systemd.await_answer("an answer")
+    packaged.check_samples("perf events (the module is not loaded): user stacks by copies of 32 KiB, ")
+    packaged.check_mappings_of_modules()
+    check(not is_loaded(), "the module was loaded")
+    # DKMS has built it.
+    obstacle.unlink()
+    packaged.systemd.systemctl("restart", SERVICE)
+    packaged.systemd.await_answer("an answer after the restart")
+    packaged.check_samples("kernel module")
+    packaged.stop("perf events (the module is not loaded): ", "kernel module")
+
+
+@test
+def packaged_service_is_skipped_without_a_source():
+    keep_module_from_loading()
+    set_paranoid(4)
+    # Kernels that are no distribution's permit it with CAP_PERFMON at any level.
+    packaged = Packaged("SystemCallFilter=~perf_event_open")
+    for starts in (1, 2):
+        if starts == 1:
+            packaged.systemd.systemctl("start", SERVICE)
+        else:
+            # A request starts it, too, and has no answer.
+            check(not answers(), "an answer of a service that was skipped")
+            wait_until(lambda: packaged.messages().count("\n") == 2, "a start")
+        wait_until(lambda: packaged.systemd.property("SubState") == "dead", "the end of the start")
+        check_equal((packaged.systemd.property("Result"), packaged.systemd.property("NRestarts")), ("exec-condition", "0"),
+                    "result and restarts")
+        check_equal(packaged.systemd.systemctl("is-active", "stackbeat.socket"), "active", "state of the socket")
+        messages = packaged.messages().splitlines()
+        check_equal(len(messages), starts, f"messages: {messages}")
+        check("with 'sysctl kernel.perf_event_paranoid=2', CAP_PERFMON is enough; nor can the module be used: the module is not "
+              "loaded; " in messages[-1], messages[-1])
