@@ -2,6 +2,7 @@
 #include "serve/annotation_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 
 #include "debuginfo/disassembler.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
@@ -34,16 +37,23 @@
 
 #define ANNOTATORS_MAX 2u /* at a time; others wait in the socket */
 #define CODE_TIMEOUT_S 20u /* to read the code, and the lines again */
-#define ANSWER_TIMEOUT_MS 90000 /* less than a job has, and more than an annotator */
+/* Less than a job has, and more than an annotator. */
+#define ANSWER_TIMEOUT_NS (90 * NS_PER_SECOND)
 #define NAME_SIZE 4096u
 #define NO_KERNEL_CODE "serve does not read the code of the kernel"
 
-/* A message to the server, with two fds: a socket for the reply, and a file with the profile. */
+/*
+ * A message to the server, with a socket for the replies. The annotator gets a byte there with a
+ * file, the profile, when its turn has come: no limit would count profiles that wait.
+ */
 struct annotation_ask {
 	char function[NAME_SIZE], file[NAME_SIZE]; /* "": any file */
 };
 
-/* The reply, with a file unless `err`; the first one, without a file, says that the server runs. */
+/*
+ * Of the server: that it runs. Of an annotator: that it waits for the profile; and then the result,
+ * with a file unless `err`.
+ */
 struct annotation_reply {
 	int32_t err;
 	char error[256];
@@ -171,10 +181,43 @@ static int annotate_with_code(struct annotator_process *annotator, const struct 
 	return err;
 }
 
+static bool has_hung_up(int socket)
+{
+	struct pollfd polled = {.fd = socket};
+
+	return poll(&polled, 1, 0) > 0;
+}
+
+/* This process, which SIGIO ends, leaves its place to others. The job sends no more. */
+static int end_with_job(int job, struct error *error)
+{
+	signal(SIGIO, SIG_DFL);
+	if (fcntl(job, F_SETFL, O_ASYNC))
+		return error_errno(error, errno, "can't annotate");
+	return has_hung_up(job) ? error_set(error, EPIPE, "nobody waits") : 0;
+}
+
+/* The turn of the job has come. */
+static struct profile *receive_profile(int job, struct error *error)
+{
+	const struct annotation_reply turn = {0};
+	struct profile *profile = NULL;
+	int file = -1;
+	char byte;
+
+	if (send_fd(job, &turn, sizeof(turn), -1) ||
+	    receive_fd(job, &byte, sizeof(byte), &file) <= 0 || file < 0)
+		error_set(error, EPIPE, "there is no profile");
+	else if (!end_with_job(job, error))
+		profile = read_passed_profile(file, error);
+	if (file >= 0)
+		close(file);
+	return profile;
+}
+
 /* Parses nothing of the sender before it has lost its rights. */
 static int annotate_request(const struct annotation_server_config *config,
-			    const struct annotation_ask *ask, int file, int out,
-			    struct error *error)
+			    const struct annotation_ask *ask, int job, int out, struct error *error)
 {
 	struct annotator_process annotator = {.config = config};
 	struct profile *profile = NULL;
@@ -185,7 +228,7 @@ static int annotate_request(const struct annotation_server_config *config,
 	if (!err)
 		err = code_rights_confine(error);
 	if (!err) {
-		profile = read_passed_profile(file, error);
+		profile = receive_profile(job, error);
 		err = profile ? annotate_with_code(&annotator, profile, ask, out, error) : -EINVAL;
 	}
 	profile_free(profile);
@@ -193,28 +236,22 @@ static int annotate_request(const struct annotation_server_config *config,
 	return err;
 }
 
-static bool has_hung_up(int socket)
-{
-	struct pollfd polled = {.fd = socket};
-
-	return poll(&polled, 1, 0) > 0;
-}
-
 static void run_annotator(const struct annotation_server_config *config,
-			  const struct annotation_ask *ask, const int fds[2])
+			  const struct annotation_ask *ask, int job)
 {
 	struct annotation_reply reply = {0};
 	struct error error = {""};
 	int out = memfd_create("annotation", MFD_CLOEXEC);
 
 	/* The job was stopped before its turn came. */
-	if (has_hung_up(fds[0]))
+	if (has_hung_up(job))
 		_exit(0);
-	reply.err = out < 0 ? error_errno(&error, errno, "can't annotate")
-			    : annotate_request(config, ask, fds[1], out, &error);
+	reply.err = out < 0 || fcntl(job, F_SETOWN, getpid())
+			    ? error_errno(&error, errno, "can't annotate")
+			    : annotate_request(config, ask, job, out, &error);
 	snprintf(reply.error, sizeof(reply.error), "%.*s", (int)sizeof(reply.error) - 1,
 		 error.text);
-	send_fd(fds[0], &reply, sizeof(reply), reply.err ? -1 : out);
+	send_fd(job, &reply, sizeof(reply), reply.err ? -1 : out);
 	_exit(0);
 }
 
@@ -234,23 +271,22 @@ static void serve_annotations(const struct annotation_server_config *config, int
 	ssize_t got;
 
 	do {
-		int fds[2] = {-1, -1};
-		size_t count = 2;
+		int job = -1;
 		pid_t pid = -1;
 
-		got = receive_fds(socket, &ask, sizeof(ask), fds, &count);
-		if (got == sizeof(ask) && count == 2 && !ask.function[NAME_SIZE - 1] &&
+		got = receive_fd(socket, &ask, sizeof(ask), &job);
+		if (got == sizeof(ask) && job >= 0 && !ask.function[NAME_SIZE - 1] &&
 		    !ask.file[NAME_SIZE - 1]) {
 			reap_annotators(&annotators);
 			pid = child_fork(CHILD_ANNOTATOR);
 			if (!pid) {
 				close(socket);
-				run_annotator(config, &ask, fds);
+				run_annotator(config, &ask, job);
 			}
 		}
 		annotators += pid > 0;
-		for (size_t i = 0; got > 0 && i < count; i++)
-			close(fds[i]);
+		if (job >= 0)
+			close(job);
 	} while (got > 0 || got == -EINTR);
 }
 
@@ -294,7 +330,7 @@ static int await_annotation_server(int socket, struct error *error)
 int annotation_server_start(struct annotation_server *server,
 			    const struct annotation_server_config *config, struct error *error)
 {
-	int ends[2];
+	int ends[2], err;
 
 	*server = (struct annotation_server){.socket = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
@@ -308,7 +344,11 @@ int annotation_server_start(struct annotation_server *server,
 	server->socket = ends[0];
 	if (server->pid < 0)
 		return error_set(error, EAGAIN, "can't start the process that reads code");
-	return await_annotation_server(server->socket, error);
+	err = await_annotation_server(server->socket, error);
+	/* A job does not wait to ask: the socket may be full of what others have asked. */
+	if (!err && fcntl(server->socket, F_SETFL, O_NONBLOCK))
+		err = error_errno(error, errno, "can't start the process that reads code");
+	return err;
 }
 
 void annotation_server_stop(struct annotation_server *server)
@@ -336,24 +376,57 @@ static int copy_answer(int from, int to, struct error *error)
 	return got ? error_errno(error, errno, "can't read the annotation") : 0;
 }
 
-static int receive_annotation(int socket, int out, struct error *error)
+/* Receives a reply in time, with a file or -1, which the caller closes. */
+static int receive_reply(int socket, int64_t end, int *file, struct error *error)
 {
 	struct pollfd polled = {.fd = socket, .events = POLLIN};
+	const int64_t left = (end - now_ns(CLOCK_MONOTONIC)) / NS_PER_MS;
 	struct annotation_reply reply;
-	ssize_t got = 0;
-	int file = -1, err;
 
-	if (poll(&polled, 1, ANSWER_TIMEOUT_MS) > 0)
-		got = receive_fd(socket, &reply, sizeof(reply), &file);
-	if (got != sizeof(reply))
-		err = error_set(error, ETIME, "the code takes too much memory or too much time");
-	else if (reply.err || file < 0)
-		err = error_set(error, ENXIO, "%.*s", (int)sizeof(reply.error), reply.error);
-	else
+	*file = -1;
+	if (poll(&polled, 1, (int)MAX(left, 0)) <= 0 ||
+	    receive_fd(socket, &reply, sizeof(reply), file) != sizeof(reply))
+		return error_set(error, ETIME, "the code takes too much memory or too much time");
+	return reply.err ? error_set(error, ENXIO, "%.*s", (int)sizeof(reply.error), reply.error)
+			 : 0;
+}
+
+static int receive_annotation(int socket, int out, int64_t end, struct error *error)
+{
+	int file, err = receive_reply(socket, end, &file, error);
+
+	if (!err && file < 0)
+		err = error_set(error, ENXIO, "there is no answer");
+	if (!err)
 		err = copy_answer(file, out, error);
 	if (file >= 0)
 		close(file);
 	return err;
+}
+
+static int pass_profile(int socket, const struct profile *profile, struct error *error)
+{
+	int file = memfd_create("profile", MFD_CLOEXEC), err;
+
+	if (file < 0)
+		return error_errno(error, errno, "can't ask for the code");
+	err = pprof_write_fd_fast(profile, file, "the profile", error);
+	if (!err && send_fd(socket, "", 1, file))
+		err = error_set(error, EPIPE, "the process that reads code has ended");
+	close(file);
+	return err;
+}
+
+static int await_annotation(int socket, const struct profile *profile, int out, struct error *error)
+{
+	const int64_t end = now_ns(CLOCK_MONOTONIC) + ANSWER_TIMEOUT_NS;
+	int file, err = receive_reply(socket, end, &file, error);
+
+	if (file >= 0)
+		close(file);
+	if (!err)
+		err = pass_profile(socket, profile, error);
+	return err ? err : receive_annotation(socket, out, end, error);
 }
 
 static int ask_for_annotation(const struct annotation_server *server, const struct profile *profile,
@@ -362,26 +435,19 @@ static int ask_for_annotation(const struct annotation_server *server, const stru
 {
 	static struct annotation_ask ask;
 	int ends[2], err;
-	int file = memfd_create("profile", MFD_CLOEXEC);
 
-	if (file < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-		err = error_errno(error, errno, "can't ask for the code");
-		if (file >= 0)
-			close(file);
-		return err;
-	}
-	err = pprof_write_fd_fast(profile, file, "the profile", error);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return error_errno(error, errno, "can't ask for the code");
 	strcpy(ask.function, request->function);
 	strcpy(ask.file, request->file ?: "");
-	if (!err) {
-		err = send_fds(server->socket, &ask, sizeof(ask), (const int[]){ends[1], file}, 2);
-		if (err)
-			error_errno(error, -err, "the process that reads code has ended");
-	}
-	close(file);
+	err = send_fd(server->socket, &ask, sizeof(ask), ends[1]);
 	close(ends[1]);
-	if (!err)
-		err = receive_annotation(ends[0], out, error);
+	if (err == -EAGAIN)
+		error_set(error, EAGAIN, "the code of too many functions is asked for");
+	else if (err)
+		error_errno(error, -err, "the process that reads code has ended");
+	else
+		err = await_annotation(ends[0], profile, out, error);
 	close(ends[0]);
 	return err;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,9 +23,11 @@
 #include "sample_profile.h"
 #include "sandbox.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/fd_passing.h"
 #include "serve/annotation_server.h"
 
 #define ASKERS 5
+#define ANNOTATORS 2 /* at a time */
 
 static struct annotation_server_config config = {.uid = SANDBOX_UID};
 static struct annotation_server server = {.socket = -1};
@@ -248,6 +251,136 @@ static void requests_wait_for_their_turn(void **state)
 	}
 }
 
+/* Asks as a job, and takes a place: no profile is passed. Returns its socket. */
+static int take_place(void)
+{
+	static const char request[8192] = "spin";
+	char turn[512];
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(send_fd(server.socket, request, sizeof(request), ends[1]), 0);
+	close(ends[1]);
+	assert_true(recv(ends[0], turn, sizeof(turn), 0) > 0);
+	return ends[0];
+}
+
+/* Profiles of jobs that have ended would be in memory until their turn. */
+static void profiles_are_passed_when_it_is_their_turn(void **state)
+{
+	static const char request[8192] = "spin";
+	const int places[] = {take_place(), take_place()};
+	unsigned int waiting = 0;
+	char *text;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	while (!send_fd(server.socket, request, sizeof(request), ends[1]))
+		assert_in_range(++waiting, 1, 10000);
+	/* A job that can't ask does not wait. */
+	assert_problem("spin", "\"problem\":\"the code of too many functions is asked for\"");
+	close(ends[0]);
+	close(ends[1]);
+	close(places[0]);
+	close(places[1]);
+	/* Those that have gone take no time. */
+	do {
+		text = ask(&server, "spin");
+	} while (strstr(text, "too many functions") && (free(text), true));
+	assert_true(has_code(text));
+	free(text);
+}
+
+static unsigned int count_children(pid_t pid, pid_t children[8])
+{
+	char path[64];
+	unsigned int count = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	file = fopen(path, "re");
+	while (file && count < 8 && fscanf(file, "%d", &children[count]) == 1)
+		count++;
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* Annotators of the server that have a process for the workers, and an opener. */
+static unsigned int count_annotators_at_work(void)
+{
+	pid_t annotators[8], others[8];
+	unsigned int at_work = 0;
+
+	for (unsigned int i = count_children(server.pid, annotators); i > 0; i--)
+		at_work += count_children(annotators[i - 1], others) == 2;
+	return at_work;
+}
+
+/* Mounts a file system whose server never answers. Returns its fd, or -1. */
+static int mount_hanging(const char *directory)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[128];
+
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
+		 fd);
+	if (fd < 0 || mkdir(directory, 0755) || mount("hang", directory, "fuse", 0, options)) {
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Clients that have gone, and the end of the HTTP server, leave nothing that others wait for. */
+static void annotators_end_with_their_jobs(void **state)
+{
+	const char *directory = strdup(in_sandbox("hanging"));
+	const int fuse = mount_hanging(directory);
+	pid_t jobs[ANNOTATORS], others[8];
+	uint32_t mapping, location;
+	unsigned int begun, left;
+	int64_t start;
+
+	(void)state;
+	if (fuse < 0 || !count_children(getpid(), others)) {
+		free((char *)directory);
+		skip();
+	}
+	mapping = example_mapping(profile, 0, 0, 0, in_sandbox("hanging/program"), NULL);
+	location = example_location(profile, mapping, 4096, NULL, "hangs");
+	example_sample(profile, &location, 1, 1, "app");
+	for (int i = 0; i < ANNOTATORS; i++) {
+		jobs[i] = fork();
+		assert_true(jobs[i] >= 0);
+		if (!jobs[i])
+			_exit(!ask(&server, "hangs"));
+	}
+	start = now_ns(CLOCK_MONOTONIC);
+	while (count_annotators_at_work() < ANNOTATORS &&
+	       now_ns(CLOCK_MONOTONIC) - start < 10 * NS_PER_SECOND)
+		usleep(10000);
+	begun = count_annotators_at_work();
+	for (int i = 0; i < ANNOTATORS; i++) {
+		kill(jobs[i], SIGKILL);
+		waitpid(jobs[i], NULL, 0);
+	}
+	/* Their files would hang for 20 s. */
+	start = now_ns(CLOCK_MONOTONIC);
+	while (count_annotators_at_work() && now_ns(CLOCK_MONOTONIC) - start < 10 * NS_PER_SECOND)
+		usleep(10000);
+	left = count_annotators_at_work();
+	/* Before it may fail: the mount would stay. */
+	close(fuse);
+	umount2(directory, MNT_DETACH);
+	rmdir(directory);
+	free((char *)directory);
+	assert_int_equal(begun, ANNOTATORS);
+	assert_int_equal(left, 0);
+}
+
 static void samples_are_there_without_the_server(void **state)
 {
 	(void)state;
@@ -317,6 +450,8 @@ int main(void)
 		TEST(long_names_have_no_code),
 		TEST(wrong_messages_are_ignored),
 		TEST(requests_wait_for_their_turn),
+		TEST(profiles_are_passed_when_it_is_their_turn),
+		TEST(annotators_end_with_their_jobs),
 		TEST(samples_are_there_without_the_server),
 		TEST(the_sandbox_may_be_required),
 		TEST(the_server_has_no_rights),
