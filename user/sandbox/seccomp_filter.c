@@ -396,6 +396,22 @@ static int refuse_to_client(scmp_filter_ctx filter)
 				  SCMP_CMP_NE, 0);
 }
 
+/* A file or socket sends its owner any signal, when there is something to read or at its end. */
+static int refuse_owners(scmp_filter_ctx filter)
+{
+	static const unsigned int commands[] = {F_SETOWN, F_SETOWN_EX};
+	static const unsigned int requests[] = {FIOSETOWN, SIOCSPGRP};
+	int err = 0;
+
+	for (size_t i = 0; i < COUNT(commands) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1, UINT_MAX,
+				 commands[i]);
+	for (size_t i = 0; i < COUNT(requests) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, UINT_MAX,
+				 requests[i]);
+	return err;
+}
+
 int seccomp_confine_network_client(void)
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
@@ -406,6 +422,8 @@ int seccomp_confine_network_client(void)
 	err = refuse_to_client(filter);
 	if (!err)
 		err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), sandbox_calls, COUNT(sandbox_calls));
+	if (!err)
+		err = refuse_owners(filter);
 	if (!err)
 		err = refuse_namespaces(filter);
 	return load_filter(filter, err);

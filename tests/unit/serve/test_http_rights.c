@@ -10,6 +10,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -109,6 +110,8 @@ static bool have_users(uid_t user, gid_t group)
 
 static bool have_no_rights(void)
 {
+	const struct f_owner_ex owner = {F_OWNER_PID, getppid()};
+	const int file = socket(AF_INET, SOCK_DGRAM, 0);
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2];
 
@@ -120,6 +123,11 @@ static bool have_no_rights(void)
 	/* The filter. */
 	CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
 	CHECK(kill(getppid(), 0) < 0 && errno == EPERM);
+	/* A file would signal its owner. */
+	CHECK(fcntl(file, F_SETOWN, getppid()) < 0 && errno == EPERM);
+	CHECK(fcntl(file, F_SETOWN_EX, &owner) < 0 && errno == EPERM);
+	CHECK(ioctl(file, FIOSETOWN, &owner.pid) < 0 && errno == EPERM);
+	CHECK(ioctl(file, SIOCSPGRP, &owner.pid) < 0 && errno == EPERM);
 	return true;
 }
 
