@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <seccomp.h>
@@ -434,6 +435,53 @@ int seccomp_confine_reader(void)
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
 
 	return filter ? load_filter(filter, refuse_to_client(filter)) : -ENOMEM;
+}
+
+/* Headers may be older; on all architectures. */
+#define FCHMODAT2 452
+#define SETXATTRAT 463
+#define REMOVEXATTRAT 466
+#define FILE_SETATTR 469
+
+/* Landlock refuses none of them but truncate(), from Linux 6.2 on. */
+static const int attribute_calls[] = {
+	SCMP_SYS(chmod),
+	SCMP_SYS(chown),
+	SCMP_SYS(fchmod),
+	SCMP_SYS(fchmodat),
+	SCMP_SYS(fchown),
+	SCMP_SYS(fchownat),
+	SCMP_SYS(fremovexattr),
+	SCMP_SYS(fsetxattr),
+	SCMP_SYS(futimesat),
+	SCMP_SYS(lchown),
+	SCMP_SYS(lremovexattr),
+	SCMP_SYS(lsetxattr),
+	SCMP_SYS(removexattr),
+	SCMP_SYS(setxattr),
+	SCMP_SYS(truncate),
+	SCMP_SYS(utime),
+	SCMP_SYS(utimensat),
+	SCMP_SYS(utimes),
+	FCHMODAT2,
+	SETXATTRAT,
+	REMOVEXATTRAT,
+	FILE_SETATTR,
+};
+
+int seccomp_forbid_attributes(void)
+{
+	static const unsigned int requests[] = {FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR};
+	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
+	int err;
+
+	if (!filter)
+		return -ENOMEM;
+	err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), attribute_calls, COUNT(attribute_calls));
+	for (size_t i = 0; i < COUNT(requests) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, UINT_MAX,
+				 requests[i]);
+	return load_filter(filter, err);
 }
 
 void close_other_fds(const int kept[], size_t count)

@@ -36,6 +36,12 @@ int seccomp_confine_network_client(void);
  */
 int seccomp_confine_reader(void);
 
+/*
+ * Forbids, in addition, to change the mode, owner, times, attributes and length of files by name.
+ * Returns as seccomp_confine_worker().
+ */
+int seccomp_forbid_attributes(void);
+
 /* Closes all fds except those in `kept` (-1: none). */
 void close_other_fds(const int kept[], size_t count);
 

@@ -57,5 +57,6 @@ int http_rights_confine(const char *store, struct error *error)
 int code_rights_confine(struct error *error)
 {
 	return check_landlock(landlock_forbid_changes(), error)
-		       ?: check_filter(seccomp_confine_network_client(), error);
+		       ?: check_filter(seccomp_confine_network_client(), error)
+		       ?: check_filter(seccomp_forbid_attributes(), error);
 }

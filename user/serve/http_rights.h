@@ -29,8 +29,8 @@ int code_rights_reduce(uid_t id, struct error *error);
 
 /*
  * Then, when that server was started: permits what http_rights_reduce() does, and no change of a
- * file. Where the kernel has no Landlock, the process can change the files of
- * its user. Returns 0 or a negative errno value.
+ * file or of its attributes. Where the kernel has no Landlock, the process can write to the files
+ * of its user. Returns 0 or a negative errno value.
  */
 int code_rights_confine(struct error *error);
 

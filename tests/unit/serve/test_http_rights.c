@@ -9,12 +9,15 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
@@ -24,6 +27,7 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 #define SERVER_USER 1234
 #define OTHER_USER 2345
+#define SYS_FCHMODAT2 452 /* headers may be older */
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -249,16 +253,28 @@ static bool confine_to_open_files(void)
 static bool confine_reader(void)
 {
 	struct error error = {0};
-	int sockets[2];
+	int sockets[2], file;
 
-	CHECK(geteuid() || (!chmod(outside, 0666) && !chmod(inside, 0600)));
+	CHECK(geteuid() || (!chmod(outside, 0666) && !chmod(inside, 0600) &&
+			    !chown(outside, SERVER_USER, SERVER_USER)));
 	CHECK(!code_rights_reduce(SERVER_USER, &error));
+	CHECK(!chmod(outside, 0644) && !utimensat(AT_FDCWD, outside, NULL, 0));
 	CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
 	CHECK(execl("/bin/true", "true", NULL) < 0 && errno == EPERM);
 	CHECK(!kill(getpid(), 0) && !socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	CHECK(!code_rights_confine(&error));
 	CHECK(have_no_rights());
-	CHECK(open(outside, O_RDONLY) >= 0);
+	file = open(outside, O_RDONLY);
+	CHECK(file >= 0);
+	/* Of a file of its own. */
+	CHECK(chmod(outside, 0600) < 0 && errno == EPERM);
+	CHECK(fchmod(file, 0600) < 0 && errno == EPERM);
+	CHECK(syscall(SYS_FCHMODAT2, AT_FDCWD, outside, 0600, 0) < 0 && errno == EPERM);
+	CHECK(chown(outside, getuid(), getgid()) < 0 && errno == EPERM);
+	CHECK(utimensat(AT_FDCWD, outside, NULL, 0) < 0 && errno == EPERM);
+	CHECK(truncate(outside, 0) < 0 && errno == EPERM);
+	CHECK(setxattr(outside, "user.x", "", 0, 0) < 0 && errno == EPERM);
+	CHECK(ioctl(file, FS_IOC_SETFLAGS, &(int){0}) < 0 && errno == EPERM);
 	CHECK(geteuid() != SERVER_USER || (open(inside, O_RDONLY) < 0 && errno == EACCES));
 	CHECK(open(outside, O_RDWR) < 0 && errno == EACCES);
 	CHECK(open(in_sandbox("new"), O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
