@@ -21,6 +21,7 @@
 	const LIVE_PAUSE = 15000; // ms
 	const LINES_SHOWN = 10; // above the instructions
 	const FOLD_MIN = 12, FOLD_BESIDE = 3; // instructions without samples
+	const UNFOLD_MAX = 1000; // at a time: a function may have a million
 	const GROUPS = ["service", "comm", "thread", "pid", "container", "cgroup", "truncated"];
 	const FILTERS = ["pid", "container", "cgroup"];
 	const TIME_MAX = 253402300799; // of the year 9999
@@ -497,7 +498,10 @@
 	function foldedRow(entry, from, until) {
 		const unfold = create("button", { type: "button" }, `${until - from} instructions without samples`);
 		const row = create("tr", { class: "folded" }, create("td", { colspan: 4 }, unfold));
-		unfold.addEventListener("click", () => row.replaceWith(...rowsOf(entry, from, until)));
+		unfold.addEventListener("click", () => {
+			const end = Math.min(from + UNFOLD_MAX, until);
+			row.replaceWith(...rowsOf(entry, from, end), ...(end < until ? [foldedRow(entry, end, until)] : []));
+		});
 		return row;
 	}
 
