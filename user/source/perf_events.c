@@ -755,7 +755,21 @@ static ssize_t ring_of_cpu(struct perf_events *events, uint32_t cpu)
 	copy_size_init(&events->copies[events->rings.count - 1], events->stack_copy,
 		       events->stack_copy_max);
 	return (ssize_t)events->rings.count - 1;
-	return -1;
+}
+
+/* Whether a timer of a ring, of those that are enabled, is dead. */
+static bool ring_has_dead_timer(const struct perf_events *events, size_t ring)
+{
+	bool is_dead = false;
+
+	for (size_t i = 0; i < events->timer_count; i++) {
+		struct perf_timer *timer = &events->timers[i];
+
+		if (timer->ring == ring && timer->kind == EVENT_TIMER &&
+		    perf_timer_is_used(events, timer) && perf_timer_is_dead(timer))
+			is_dead = true;
+	}
+	return is_dead;
 }
 
 /* Timers of whole CPUs always count. Returns whether all of them do that are enabled. */
@@ -763,16 +777,11 @@ static bool close_dead_timers(struct perf_events *events)
 {
 	bool all = true;
 
-	for (size_t i = 0; i < events->timer_count;) {
-		struct perf_timer *timer = &events->timers[i];
-
-		if (timer->kind == EVENT_TIMER && perf_timer_is_used(events, timer) &&
-		    perf_timer_is_dead(timer)) {
-			close_timers_of_ring(events, timer->ring);
-			all = false;
-		} else {
-			i++;
-		}
+	for (size_t i = 0; i < events->rings.count; i++) {
+		if (!ring_has_dead_timer(events, i))
+			continue;
+		close_timers_of_ring(events, i);
+		all = false;
 	}
 	return all;
 }

@@ -533,6 +533,22 @@ static void dead_timers_of_a_size_are_opened_again(void **state)
 	assert_int_equal(watchers_of(0), 1);
 }
 
+/* The enabled timer of CPU 1 comes earlier among its timers than the one of CPU 0. */
+static void dead_timers_of_smaller_sizes_are_opened_again(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_enable(events, true);
+	note(1, 300, 1000);
+	for (unsigned int i = 0; i < COUNTS; i++)
+		follow(true);
+	follow(true);
+	assert_int_equal(machine.opened[0], 2 * (SIZES + 1));
+	assert_int_equal(machine.opened[1], 2 * (SIZES + 1));
+	assert_int_equal(copy_of(0), 8 << 10);
+	assert_int_equal(copy_of(1), 2 << 10);
+}
+
 static void sizes_that_are_given_or_inherited_stay(void **state)
 {
 	const uint32_t self = (uint32_t)getpid();
@@ -598,6 +614,7 @@ int main(void)
 		TEST(copies_follow_what_stacks_need),
 		TEST(cpus_that_come_are_adapted),
 		TEST(dead_timers_of_a_size_are_opened_again),
+		TEST(dead_timers_of_smaller_sizes_are_opened_again),
 		TEST(sizes_that_are_given_or_inherited_stay),
 		TEST(too_many_files_leave_one_size),
 		TEST(small_rings_bound_the_sizes),
