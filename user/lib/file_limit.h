@@ -14,4 +14,7 @@
  */
 void raise_file_limit(size_t count);
 
+/* Returns the soft limit, FILE_LIMIT_MAX if there is none. */
+size_t file_limit(void);
+
 #endif

@@ -27,6 +27,8 @@
 /* Copies of stacks that a ring has room for, unless their size is given. */
 #define RING_COPIES_MIN 32u
 #define STACK_COPY_MIN (8u << 10)
+/* Events of more than one size take one in four of the files that may be open, at most. */
+#define FILES_SHARE 4u
 /* Kernels of distributions have higher levels. */
 #define PARANOID_MAX 2
 #define CPUS_TEXT_MAX 128u /* of a list of CPUs in a message */
@@ -281,6 +283,17 @@ static void fit_stack_copy(struct perf_events *events)
 		events->stack_copy_max /= 2;
 }
 
+/* Whether timers of all sizes leave most of the files that may be open to mapped files. */
+static bool sizes_fit_file_limit(const struct perf_events *events)
+{
+	const size_t targets = events->rings.count * MAX(events->config->cgroup_count, 1u);
+	size_t each = 1; /* the watcher */
+
+	for (unsigned int step = 0; copy_size_bytes(step) <= events->stack_copy_max; step++)
+		each++;
+	return targets <= file_limit() / FILES_SHARE / each;
+}
+
 /*
  * Sizes of whole CPUs are adapted. A thread would inherit each event that it is not sampled by,
  * which makes it slower to start.
@@ -290,7 +303,8 @@ static void choose_adapting(struct perf_events *events)
 	const struct perf_events_config *config = events->config;
 
 	events->adapts = events->rings.sample_type & PERF_SAMPLE_STACK_USER &&
-			 !config->stack_copy_given && !config->pid_count && !config->tid_count;
+			 !config->stack_copy_given && !config->pid_count && !config->tid_count &&
+			 sizes_fit_file_limit(events);
 	for (size_t i = 0; i < events->rings.count && events->adapts; i++)
 		copy_size_init(&events->copies[i], events->stack_copy, events->stack_copy_max);
 }
@@ -494,7 +508,7 @@ static void close_targets(struct perf_events *events)
 	events->timer_count = 0;
 }
 
-/* Where too many files are open, one size for each target has to do. */
+/* Where too many files are open all the same, one size for each target has to do. */
 static int open_targets_within_limit(struct perf_events *events, struct error *error)
 {
 	int err = open_targets(events, error);

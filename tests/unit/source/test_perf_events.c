@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "lib/file_limit.h"
 #include "sandbox.h"
 #include "source/perf_events.h"
 
@@ -40,6 +41,7 @@ static struct {
 	size_t target_count;
 	const char *paranoid; /* the level of a kernel that refuses; NULL: it does not */
 	size_t limit; /* of all events of targets: one more is too many at first; 0: none */
+	size_t files; /* that this process may open; 0: as many as it likes */
 	/* By descriptor. */
 	struct {
 		uint32_t copy; /* bytes of the stack */
@@ -72,6 +74,17 @@ static void note_event(int fd, const struct perf_event_attr *attr, int cpu)
 	machine.events[fd].is_enabled = false;
 	machine.events[fd].reports_mappings = attr->mmap2 && attr->comm && attr->task;
 	machine.events[fd].is_ring = attr->config == PERF_COUNT_SW_DUMMY && !attr->mmap2;
+}
+
+/* Replace lib/file_limit.c. */
+size_t file_limit(void)
+{
+	return machine.files ? machine.files : FILE_LIMIT_MAX;
+}
+
+void raise_file_limit(size_t count)
+{
+	(void)count;
 }
 
 /* Replaces libc's function. */
@@ -585,6 +598,26 @@ static void too_many_files_leave_one_size(void **state)
 	assert_int_equal(watchers_of(0), 1);
 }
 
+/* Mapped files need most of them. */
+static void few_files_leave_one_size(void **state)
+{
+	(void)state;
+	open_adapted();
+	perf_events_close(events);
+	events = NULL;
+	machine.files = 8 * (SIZES + 1);
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_true(perf_events_are_adapted(events));
+	perf_events_close(events);
+	events = NULL;
+	machine.files--;
+	machine.target_count = 0;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_false(perf_events_are_adapted(events));
+	assert_int_equal(machine.target_count, 2);
+	assert_int_equal(perf_events_stack_copy(events), 8 << 10);
+}
+
 /* A ring has room for a number of the largest copies. */
 static void small_rings_bound_the_sizes(void **state)
 {
@@ -617,6 +650,7 @@ int main(void)
 		TEST(dead_timers_of_smaller_sizes_are_opened_again),
 		TEST(sizes_that_are_given_or_inherited_stay),
 		TEST(too_many_files_leave_one_size),
+		TEST(few_files_leave_one_size),
 		TEST(small_rings_bound_the_sizes),
 	};
 
