@@ -16,6 +16,8 @@
 
 /* Of each CPU: for a few hundred changes. */
 #define CHANGES_RING_SIZE (32u << 10)
+/* Events take one in eight of the files that may be open, at most. */
+#define FILES_SHARE 8u
 #define FOLLOW_INTERVAL_NS NS_PER_SECOND
 /* The clocks are read one after the other. */
 #define SUSPEND_MIN_NS (NS_PER_SECOND / 10)
@@ -144,7 +146,8 @@ struct generated_code *generated_code_open(const struct cpulist *cpus)
 	cpulist_online("", &code->followed);
 	err = code->epoll < 0 ? -errno : add_announcers(code, &code->followed);
 	/* A CPU may have gone offline. */
-	if ((!err || err == -ENODEV) && code->rings.count)
+	if ((!err || err == -ENODEV) && code->rings.count &&
+	    code->rings.count <= file_limit() / FILES_SHARE)
 		return code;
 	generated_code_close(code);
 	return NULL;

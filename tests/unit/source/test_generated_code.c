@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/file_limit.h"
 #include "source/cpulist.h"
 #include "source/perf_record.h"
 
@@ -33,8 +34,20 @@ static struct {
 	uint8_t *rings[CPUS]; /* the last one of each CPU */
 	int refusal; /* errno of new events */
 	uint32_t refusing_cpu; /* CPUS: each */
+	size_t files; /* that this process may open; 0: as many as it likes */
 	int64_t passed, suspended; /* ns, beside those that really pass */
 } machine;
+
+/* Replace lib/file_limit.c. */
+size_t file_limit(void)
+{
+	return machine.files ? machine.files : FILE_LIMIT_MAX;
+}
+
+void raise_file_limit(size_t count)
+{
+	(void)count;
+}
 
 /* Replaces libc's function. */
 long syscall(long number, ...)
@@ -252,6 +265,16 @@ static void without_rights_there_is_none(void **state)
 	open_code();
 }
 
+/* Samples and mapped files are more important than names. */
+static void few_files_are_left_to_others(void **state)
+{
+	(void)state;
+	machine.files = 8 * CPUS - 1;
+	assert_null(generated_code_open(&chosen));
+	machine.files++;
+	open_code();
+}
+
 static void assert_events(unsigned int cpu0, unsigned int cpu1, unsigned int cpu2,
 			  unsigned int cpu3)
 {
@@ -325,6 +348,7 @@ int main(void)
 		CODE_TEST(changes_are_read_in_their_order),
 		CODE_TEST(lost_changes_are_counted),
 		CODE_TEST(without_rights_there_is_none),
+		CODE_TEST(few_files_are_left_to_others),
 		CODE_TEST(isolated_cpus_have_events_if_they_are_chosen),
 		CODE_TEST(cpus_are_followed),
 		CODE_TEST(suspend_renews_the_events),
