@@ -54,7 +54,7 @@ static char *read_text(const struct device *device, const struct stackbeat_modul
 /* Adds a part with its text, which it owns then. */
 static void gone_parts_add(struct gone_parts *parts, const struct gone_part *part)
 {
-	const bool is_full = part->size > BYTES_MAX - parts->bytes ||
+	const bool is_full = parts->bytes + part->size > BYTES_MAX ||
 			     parts->count - parts->generated == PARTS_MAX;
 
 	if ((is_full && !part->is_generated) ||

@@ -472,6 +472,27 @@ static void modules_and_programs_are_independent(void **state)
 	assert_int_equal(parts->dropped, 0);
 }
 
+/* The texts of modules are full; the names of generated code have a bound of their own. */
+static void names_of_programs_leave_the_bound_of_texts(void **state)
+{
+	const uint64_t half = STACKBEAT_MODULE_SYMBOLS_BYTES;
+	struct gone_parts *parts = *state;
+
+	add_part(1, 2, 0x5000, 0x5100)->size = 100;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	announce(parts, 10, false, 0, "a_program_with_a_long_name");
+	/* The module has dropped its oldest part, for two large ones. */
+	add_part(3, 0, 0x1000, 0x1100)->size = half - 5;
+	add_part(3, 0, 0x2000, 0x2100)->size = half - 5;
+	kernel.parts[0] = kernel.parts[2];
+	kernel.parts[0].serial = 2;
+	kernel.parts[1].serial = 3;
+	kernel.count = 2;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 3);
+	assert_int_equal(parts->dropped, 1);
+}
+
 #define PARTS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -496,6 +517,7 @@ int main(void)
 		PARTS_TEST(dropped_parts_stay),
 		PARTS_TEST(part_without_its_text_is_left_out),
 		PARTS_TEST(time_decides_which_part_has_an_address),
+		PARTS_TEST(names_of_programs_leave_the_bound_of_texts),
 	};
 
 	return cmocka_run_group_tests_name("gone_parts", tests, NULL, NULL);
