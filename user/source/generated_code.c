@@ -18,7 +18,8 @@
 #define CHANGES_RING_SIZE (32u << 10)
 /* Events take one in eight of the files that may be open, at most. */
 #define FILES_SHARE 8u
-#define FOLLOW_INTERVAL_NS NS_PER_SECOND
+/* To look for them costs more than to read the rings. */
+#define FOLLOW_INTERVAL_NS (10 * NS_PER_SECOND)
 /* The clocks are read one after the other. */
 #define SUSPEND_MIN_NS (NS_PER_SECOND / 10)
 

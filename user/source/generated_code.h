@@ -38,7 +38,7 @@ int generated_code_fd(const struct generated_code *code);
 
 /*
  * Calls `fn` for all changes since the last call, in their order; the changes of the last
- * microseconds may be late. About once a second, it also follows the CPUs that come and go.
+ * microseconds may be late. About each 10 s, it also follows the CPUs that come and go.
  */
 void generated_code_read(struct generated_code *code, generated_code_fn *fn, void *arg);
 
