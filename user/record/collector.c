@@ -284,14 +284,23 @@ static void collector_announce(const struct generated_code_change *change, void 
 static void update_gone_parts(struct collector *collector)
 {
 	struct announcements announcements = {.parts = &collector->gone};
+	uint64_t lost = 0;
 	bool changed;
 
 	if (!collector->names_kernel)
 		return;
 	changed = gone_parts_refresh(&collector->gone, collector->device,
 				     (uint64_t)collector->gone_since);
-	if (collector->generated)
+	if (collector->generated) {
 		generated_code_read(collector->generated, collector_announce, &announcements);
+		lost = generated_code_lost(collector->generated);
+	}
+	if (lost > collector->generated_lost) {
+		gone_parts_lose_announcements(&collector->gone,
+					      (uint64_t)kernel_now_ns(CLOCK_MONOTONIC));
+		collector->generated_lost = lost;
+		changed = true;
+	}
 	if (changed || announcements.are_some)
 		stack_table_parts_changed(collector->stacks);
 }

@@ -43,6 +43,7 @@ struct collector {
 	bool names_kernel; /* functions of the kernel get names */
 	struct gone_parts gone; /* of kernel code, for the samples of this window */
 	struct generated_code *generated; /* which comes and goes; NULL: unknown */
+	uint64_t generated_lost; /* announcements of it, which `gone` knows */
 	int64_t gone_since; /* ns; parts that went before are left out */
 	void (*message)(const char *text, void *arg); /* see struct collector_unwinding */
 	void *message_arg;

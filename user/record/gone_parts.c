@@ -424,6 +424,16 @@ void gone_parts_announce(struct gone_parts *parts, const struct generated_code_c
 		announce_start(parts, change);
 }
 
+void gone_parts_lose_announcements(struct gone_parts *parts, uint64_t time)
+{
+	for (size_t i = 0; i < parts->count; i++) {
+		struct gone_part *part = &parts->items[i];
+
+		if (part->is_generated && !part->gone)
+			part->gone = time;
+	}
+}
+
 /* Aliases */
 
 static bool part_has_time(const struct gone_part *part, uint64_t time)

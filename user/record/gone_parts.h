@@ -54,6 +54,12 @@ void gone_parts_clear(struct gone_parts *parts);
 /* Notes that generated code has come or gone: a change, as for gone_parts_refresh(). */
 void gone_parts_announce(struct gone_parts *parts, const struct generated_code_change *change);
 
+/*
+ * Announcements were lost until `time`: what was there may be gone, and other code in its place,
+ * which must not have its name.
+ */
+void gone_parts_lose_announcements(struct gone_parts *parts, uint64_t time);
+
 /* Returns the bytes of memory of the parts, without the overhead of malloc(). */
 size_t gone_parts_bytes(const struct gone_parts *parts);
 

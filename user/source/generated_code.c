@@ -42,6 +42,7 @@ static int open_announcer(uint32_t cpu)
 		.size = sizeof(attr),
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_ALWAYS,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.exclude_kernel = 1,
 		.exclude_hv = 1,
 		.sample_id_all = 1,
@@ -106,21 +107,42 @@ static int64_t suspended_ns(void)
 
 /*
  * When a CPU goes offline, its event ends for good, also if the CPU comes back: as all but the
- * first one in a suspend of the machine.
+ * first one in a suspend of the machine. Its time stands still then. To read it interrupts the CPU.
  */
+static bool announcer_is_dead(struct perf_ring *ring)
+{
+	struct {
+		uint64_t count, enabled;
+	} values;
+	const uint64_t before = ring->enabled;
+
+	if (read(ring->fd, &values, sizeof(values)) != sizeof(values))
+		return true;
+	ring->enabled = values.enabled;
+	return values.enabled == before;
+}
+
 static void follow_cpus(struct generated_code *code)
 {
 	const int64_t suspended = suspended_ns();
 	const bool was_suspended = suspended - code->suspended > SUSPEND_MIN_NS;
+	const size_t before = code->rings.count;
 	struct cpulist online;
 
 	cpulist_online("", &online);
-	if (!was_suspended && cpulist_equal(&online, &code->followed))
-		return;
 	for (size_t i = code->rings.count; i-- > 0;) {
-		if (was_suspended || !cpulist_has(&online, code->rings.items[i].cpu))
+		struct perf_ring *ring = &code->rings.items[i];
+
+		if (was_suspended || !cpulist_has(&online, ring->cpu)) {
 			perf_rings_remove(&code->rings, i);
+		} else if (announcer_is_dead(ring)) {
+			/* What other code has done there since is unknown. */
+			code->lost++;
+			perf_rings_remove(&code->rings, i);
+		}
 	}
+	if (before == code->rings.count && cpulist_equal(&online, &code->followed))
+		return;
 	code->suspended = suspended;
 	code->followed = online;
 	/* What has failed is tried again. */

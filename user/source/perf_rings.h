@@ -14,6 +14,7 @@ struct perf_event_mmap_page;
 struct perf_ring {
 	uint32_t cpu;
 	int fd; /* of the event */
+	uint64_t enabled; /* ns of the event, as its owner has read it last */
 	/* Private. */
 	struct perf_event_mmap_page *page; /* NULL: none */
 	const uint8_t *data;

@@ -337,6 +337,19 @@ static void programs_have_their_times(void **state)
 	assert_int_equal(parts->count, 2);
 }
 
+/* What has come in its place may be unknown. */
+static void name_ends_with_lost_announcements(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 10, false, 0, "first");
+	gone_parts_lose_announcements(parts, 20);
+	assert_int_equal(alias(parts, 15, CODE, false), generated(0, 0));
+	assert_int_equal(alias(parts, 21, CODE, false), gone_alias(0, CODE));
+	announce(parts, 30, false, 0, "second");
+	assert_int_equal(alias(parts, 31, CODE, false), generated(1, 0));
+}
+
 static void program_from_before_has_its_end(void **state)
 {
 	struct gone_parts *parts = *state;
@@ -502,6 +515,7 @@ int main(void)
 		PARTS_TEST(parts_that_were_never_read_are_counted),
 		PARTS_TEST(parts_that_were_dropped_at_first_are_counted),
 		PARTS_TEST(programs_have_their_times),
+		PARTS_TEST(name_ends_with_lost_announcements),
 		PARTS_TEST(program_from_before_has_its_end),
 		PARTS_TEST(changes_may_be_read_in_the_wrong_order),
 		PARTS_TEST(names_are_cleaned),

@@ -31,6 +31,9 @@
 static struct {
 	char online[32], isolated[32]; /* as the kernel writes them */
 	unsigned int opened[CPUS];
+	int events[CPUS]; /* the last one of each CPU */
+	uint64_t enabled; /* ns, of all events but the dead one */
+	uint32_t dead_cpu; /* its event stands still; CPUS: none */
 	uint8_t *rings[CPUS]; /* the last one of each CPU */
 	int refusal; /* errno of new events */
 	uint32_t refusing_cpu; /* CPUS: each */
@@ -81,7 +84,27 @@ long syscall(long number, ...)
 		mmap(NULL, 4096 + RING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(machine.rings[cpu], MAP_FAILED);
 	machine.opened[cpu]++;
+	machine.events[cpu] = fd;
+	machine.dead_cpu = machine.dead_cpu == cpu ? CPUS : machine.dead_cpu;
 	return fd;
+}
+
+/* The times of events go on with each look. */
+ssize_t read(int fd, void *buffer, size_t size)
+{
+	ssize_t (*const real)(int, void *, size_t) =
+		(ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+
+	for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
+		const uint64_t values[] = {0, cpu == machine.dead_cpu ? 1 : ++machine.enabled};
+
+		if (!machine.opened[cpu] || fd != machine.events[cpu])
+			continue;
+		assert_int_equal(size, sizeof(values));
+		memcpy(buffer, values, sizeof(values));
+		return sizeof(values);
+	}
+	return real(fd, buffer, size);
 }
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
@@ -140,7 +163,8 @@ static int set_up(void **state)
 	memset(&machine, 0, sizeof(machine));
 	strcpy(machine.online, "0-3\n");
 	strcpy(machine.isolated, "\n");
-	machine.refusing_cpu = CPUS;
+	machine.refusing_cpu = machine.dead_cpu = CPUS;
+	machine.enabled = 10;
 	chosen = (struct cpulist){.all = true};
 	code = NULL;
 	return 0;
@@ -328,6 +352,25 @@ static void cpus_are_followed(void **state)
 	expect_changes("20 +b b100;");
 }
 
+/* It was offline, and is back before anybody has looked. */
+static void cpu_that_is_back_has_a_new_event(void **state)
+{
+	(void)state;
+	open_code();
+	pass_interval();
+	pass_interval();
+	assert_events(1, 1, 1, 1);
+	assert_int_equal(generated_code_lost(code), 0);
+	machine.dead_cpu = 2;
+	pass_interval();
+	assert_events(1, 1, 1, 1);
+	pass_interval();
+	assert_events(1, 1, 2, 1);
+	assert_int_equal(generated_code_lost(code), 1);
+	write_change(2, 20, 0x100, PERF_RECORD_KSYMBOL_TYPE_BPF, 0, "b");
+	expect_changes("20 +b b100;");
+}
+
 /* In a suspend of the machine, all CPUs but the first go offline; nobody sees it. */
 static void suspend_renews_the_events(void **state)
 {
@@ -351,6 +394,7 @@ int main(void)
 		CODE_TEST(few_files_are_left_to_others),
 		CODE_TEST(isolated_cpus_have_events_if_they_are_chosen),
 		CODE_TEST(cpus_are_followed),
+		CODE_TEST(cpu_that_is_back_has_a_new_event),
 		CODE_TEST(suspend_renews_the_events),
 	};
 
