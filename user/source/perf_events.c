@@ -331,6 +331,19 @@ static int open_timer(struct perf_events *events, enum event_kind kind, unsigned
 	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings.items[ring].fd) ? -errno : 0;
 }
 
+static void close_timers_of_ring(struct perf_events *events, size_t ring)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < events->timer_count; i++) {
+		if (events->timers[i].ring != ring)
+			events->timers[kept++] = events->timers[i];
+		else
+			close(events->timers[i].fd);
+	}
+	events->timer_count = kept;
+}
+
 /* Opens the events of a target on a CPU, as open_timer(). */
 static int open_timers(struct perf_events *events, int target, size_t ring, unsigned long flags)
 {
@@ -347,15 +360,19 @@ static int open_timers(struct perf_events *events, int target, size_t ring, unsi
 /* Opens one on each CPU. Returns 0 or a negative errno value; -ENODEV: all CPUs are offline. */
 static int open_target(struct perf_events *events, int target, unsigned long flags)
 {
-	const size_t before = events->timer_count;
+	bool is_open = false;
 
 	for (size_t i = 0; i < events->rings.count; i++) {
 		int err = open_timers(events, target, i, flags);
 
 		if (err && err != -ENODEV)
 			return err;
+		/* It went offline in between: what it has would never count, and hide that. */
+		if (err && events->adapts)
+			close_timers_of_ring(events, i);
+		is_open |= !err;
 	}
-	return events->timer_count > before ? 0 : -ENODEV;
+	return is_open ? 0 : -ENODEV;
 }
 
 static bool perf_events_has_thread(const struct perf_events *events, uint32_t tid)
@@ -708,19 +725,6 @@ static bool perf_timer_is_dead(struct perf_timer *timer)
 
 	return read(timer->fd, &timer->count, sizeof(timer->count)) != sizeof(timer->count) ||
 	       timer->count == before;
-}
-
-static void close_timers_of_ring(struct perf_events *events, size_t ring)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < events->timer_count; i++) {
-		if (events->timers[i].ring != ring)
-			events->timers[kept++] = events->timers[i];
-		else
-			close(events->timers[i].fd);
-	}
-	events->timer_count = kept;
 }
 
 static bool ring_has_timer(const struct perf_events *events, size_t ring)

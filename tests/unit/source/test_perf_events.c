@@ -35,6 +35,7 @@
 static struct {
 	char online[32]; /* as the kernel writes it */
 	bool is_offline[CPUS];
+	unsigned int leaves_after[CPUS]; /* events, after which it goes offline; 0: stays */
 	int timers[CPUS]; /* the last event of the CPU that fires */
 	unsigned int opened[CPUS], rings[CPUS], enabled;
 	int targets[64]; /* of the events that fire, in their order; -1: a control group or all */
@@ -116,7 +117,8 @@ long syscall(long number, ...)
 		errno = EACCES;
 		return -1;
 	}
-	if (machine.is_offline[cpu]) {
+	if (machine.is_offline[cpu] ||
+	    (machine.leaves_after[cpu] && machine.opened[cpu] == machine.leaves_after[cpu])) {
 		errno = ENODEV;
 		return -1;
 	}
@@ -424,13 +426,19 @@ static void control_group_below_another_has_no_event(void **state)
 	remove_sandbox(state);
 }
 
-/* Opens the events with sizes of copies that are adapted, from 8 KiB on. */
-static void open_adapted(void)
+static void close_events(void)
 {
 	perf_events_close(events);
 	events = NULL;
 	memset(&machine, 0, sizeof(machine));
 	set_online("0-1");
+}
+
+/* Opens the events with sizes of copies that are adapted, from 8 KiB on. */
+static void open_adapted(void)
+{
+	if (events)
+		close_events();
 	ring_size = 1u << 20;
 	config.ring_size = ring_size;
 	config.stack_copy = 8 << 10;
@@ -529,6 +537,22 @@ static void cpus_that_come_are_adapted(void **state)
 	assert_int_equal(watchers_of(2), 1);
 	note(2, 300, 1000);
 	assert_int_equal(copy_of(2), 2 << 10);
+}
+
+/* Between the events that are opened on it. */
+static void cpu_that_leaves_has_no_event(void **state)
+{
+	(void)state;
+	close_events();
+	machine.leaves_after[1] = 3;
+	open_adapted();
+	perf_events_enable(events, true);
+	assert_int_equal(copy_of(0), 8 << 10);
+	assert_int_equal(watchers_of(1), 0);
+	machine.leaves_after[1] = 0;
+	follow(false);
+	assert_int_equal(copy_of(1), 8 << 10);
+	assert_int_equal(watchers_of(1), 1);
 }
 
 /* Timers that are off do not count, and are not dead. */
@@ -646,6 +670,7 @@ int main(void)
 		TEST(control_group_below_another_has_no_event),
 		TEST(copies_follow_what_stacks_need),
 		TEST(cpus_that_come_are_adapted),
+		TEST(cpu_that_leaves_has_no_event),
 		TEST(dead_timers_of_a_size_are_opened_again),
 		TEST(dead_timers_of_smaller_sizes_are_opened_again),
 		TEST(sizes_that_are_given_or_inherited_stay),
