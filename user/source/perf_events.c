@@ -37,7 +37,7 @@
 enum event_kind {
 	EVENT_RING, /* has the ring of a CPU */
 	EVENT_TIMER, /* takes samples */
-	EVENT_WATCHER, /* reports mappings and tasks, if timers do not */
+	EVENT_TRACKING, /* reports mappings and tasks, if timers do not */
 };
 
 /* An event of a target. */
@@ -98,7 +98,7 @@ static void set_attr(const struct perf_events *events, enum event_kind kind, uns
 		.watermark = 1,
 		.wakeup_watermark = events->rings.size / 4,
 	};
-	if (kind == EVENT_WATCHER || (fires && !events->adapts))
+	if (kind == EVENT_TRACKING || (fires && !events->adapts))
 		attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
 	if (!fires)
 		return;
@@ -287,7 +287,7 @@ static void fit_stack_copy(struct perf_events *events)
 static bool sizes_fit_file_limit(const struct perf_events *events)
 {
 	const size_t targets = events->rings.count * MAX(events->config->cgroup_count, 1u);
-	size_t each = 1; /* the watcher */
+	size_t each = 1; /* the tracking event */
 
 	for (unsigned int step = 0; copy_size_bytes(step) <= events->stack_copy_max; step++)
 		each++;
@@ -351,7 +351,7 @@ static int open_timers(struct perf_events *events, int target, size_t ring, unsi
 
 	if (!events->adapts)
 		return open_timer(events, EVENT_TIMER, 0, target, ring, flags);
-	err = open_timer(events, EVENT_WATCHER, 0, target, ring, flags);
+	err = open_timer(events, EVENT_TRACKING, 0, target, ring, flags);
 	for (unsigned int step = 0; copy_size_bytes(step) <= events->stack_copy_max && !err; step++)
 		err = open_timer(events, EVENT_TIMER, step, target, ring, flags);
 	return err;
@@ -617,7 +617,7 @@ bool perf_events_exclude_kernel(const struct perf_events *events)
 /* Whether an event counts when the events are enabled. */
 static bool perf_timer_is_used(const struct perf_events *events, const struct perf_timer *timer)
 {
-	return timer->kind == EVENT_WATCHER || !events->adapts ||
+	return timer->kind == EVENT_TRACKING || !events->adapts ||
 	       timer->step == events->copies[timer->ring].step;
 }
 

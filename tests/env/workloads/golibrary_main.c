@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Opens LIBRARY, and runs its main(). */
+/* Runs the Go program that is built as a library: LIBRARY, which is opened, or else the linked one. */
+#ifdef LIBRARY
 #include <dlfcn.h>
 
 int main(void)
@@ -12,3 +13,12 @@ int main(void)
 	go_main();
 	return 0;
 }
+#else
+void GoMain(void);
+
+int main(void)
+{
+	GoMain();
+	return 0;
+}
+#endif

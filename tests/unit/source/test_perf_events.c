@@ -466,14 +466,14 @@ static uint32_t copy_of(int cpu)
 }
 
 /* Returns the number of events of a CPU that report mappings now. */
-static unsigned int watchers_of(int cpu)
+static unsigned int tracking_events_of(int cpu)
 {
-	unsigned int watchers = 0;
+	unsigned int count = 0;
 
 	for (int fd = 0; fd < (int)FDS; fd++)
-		watchers += machine.events[fd].cpu == cpu && machine.events[fd].is_enabled &&
-			    machine.events[fd].reports_mappings && fcntl(fd, F_GETFD) >= 0;
-	return watchers;
+		count += machine.events[fd].cpu == cpu && machine.events[fd].is_enabled &&
+			 machine.events[fd].reports_mappings && fcntl(fd, F_GETFD) >= 0;
+	return count;
 }
 
 static void note(uint32_t cpu, unsigned int stacks, uint64_t need)
@@ -502,8 +502,8 @@ static void copies_follow_what_stacks_need(void **state)
 	note(0, 9, 9000);
 	assert_int_equal(copy_of(0), 16 << 10);
 	assert_int_equal(copy_of(1), 2 << 10);
-	assert_int_equal(watchers_of(0), 1);
-	assert_int_equal(watchers_of(1), 1);
+	assert_int_equal(tracking_events_of(0), 1);
+	assert_int_equal(tracking_events_of(1), 1);
 	/* Its ring was full. */
 	perf_events_note_lost(events, 0);
 	note(0, 1, 9000);
@@ -529,12 +529,12 @@ static void cpus_that_come_are_adapted(void **state)
 	set_online("0");
 	follow(false);
 	assert_int_equal(copy_of(1), 0);
-	assert_int_equal(watchers_of(1), 0);
+	assert_int_equal(tracking_events_of(1), 0);
 	set_online("0-2");
 	follow(false);
 	assert_int_equal(copy_of(1), 2 << 10);
 	assert_int_equal(copy_of(2), 8 << 10);
-	assert_int_equal(watchers_of(2), 1);
+	assert_int_equal(tracking_events_of(2), 1);
 	note(2, 300, 1000);
 	assert_int_equal(copy_of(2), 2 << 10);
 }
@@ -548,11 +548,11 @@ static void cpu_that_leaves_has_no_event(void **state)
 	open_adapted();
 	perf_events_enable(events, true);
 	assert_int_equal(copy_of(0), 8 << 10);
-	assert_int_equal(watchers_of(1), 0);
+	assert_int_equal(tracking_events_of(1), 0);
 	machine.leaves_after[1] = 0;
 	follow(false);
 	assert_int_equal(copy_of(1), 8 << 10);
-	assert_int_equal(watchers_of(1), 1);
+	assert_int_equal(tracking_events_of(1), 1);
 }
 
 /* Timers that are off do not count, and are not dead. */
@@ -567,7 +567,7 @@ static void dead_timers_of_a_size_are_opened_again(void **state)
 	follow(true);
 	assert_int_equal(machine.opened[0], 2 * (SIZES + 1));
 	assert_int_equal(copy_of(0), 8 << 10);
-	assert_int_equal(watchers_of(0), 1);
+	assert_int_equal(tracking_events_of(0), 1);
 }
 
 /* The enabled timer of CPU 1 comes earlier among its timers than the one of CPU 0. */
@@ -619,7 +619,7 @@ static void too_many_files_leave_one_size(void **state)
 	assert_int_equal(perf_events_stack_copy(events), 8 << 10);
 	perf_events_enable(events, true);
 	/* The timer itself. */
-	assert_int_equal(watchers_of(0), 1);
+	assert_int_equal(tracking_events_of(0), 1);
 }
 
 /* Mapped files need most of them. */
