@@ -256,7 +256,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 /*
  * From follow on the probes queue mmap events; after unfollow they may still use the spaces until
  * a grace period has passed. Neither function waits for one. Under the session's lock: a session is
- * followed from its first start to its end. A second call does nothing.
+ * followed from its first start to its end. To follow again does nothing; unfollow is the last call.
  */
 void sb_spaces_follow(struct sb_spaces *spaces);
 void sb_spaces_unfollow(struct sb_spaces *spaces);

@@ -909,8 +909,14 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	/* The register of the thread: the kernel does not use it. */
 	if (rule && (rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH) {
 		walk->frame.fs_base = x86_fsbase_read_cpu();
-		if (go && go->tls_in_memory)
-			go = sb_walk_library(walk, walk->space, walk->range);
+		if (go && go->tls_in_memory) {
+			/* Its word could not be read when the range was set up, and may be there now. */
+			if (!walk->range->go)
+				sb_walk_find_library(walk, walk->space, walk->range);
+			go = walk->range->go;
+			if (!go)
+				return STACKBEAT_UNWIND_UNREADABLE;
+		}
 	}
 	if (rule || walk->range->table)
 		return stackbeat_unwind_step(&walk->frame, rule, go, sb_walk_read, walk);

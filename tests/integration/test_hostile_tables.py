@@ -41,14 +41,19 @@ def start_copy(path, mode):
 
 
 def random_go(randomness):
-    """struct stackbeat_unwind_go: offsets of words near the thread pointer, or anywhere."""
-    return struct.pack("=q10H4x", randomness.choice((randomness.randrange(-512, 512, 8),
-                                                    randomness.randrange(-1 << 63, 1 << 63))),
-                       *(randomness.randrange(0, 256, 8) for _ in range(9)), randomness.randrange(2))
+    """struct stackbeat_unwind_go: offsets of words near the thread pointer, or anywhere, also such that are in memory."""
+    return struct.pack("=q10HI", randomness.choice((randomness.randrange(-512, 512, 8),
+                                                   randomness.randrange(-1 << 63, 1 << 63))),
+                       *(randomness.randrange(8, 256, 8) for _ in range(9)), randomness.randrange(2), randomness.randrange(2))
 
 
-def sample_with(directory, number, change, go=bytes(32), runs=lambda size: ()):
-    """Samples a program with its table changed by `change`, with the runs that `runs` makes for a size of code."""
+def has_frames_or_end(sample):
+    return sample.table_frames or sample.user_stop
+
+
+def sample_with(directory, number, change, go=bytes(32), runs=lambda size: (), wanted=has_frames_or_end, most=2000):
+    """Samples a program with its table changed by `change`, with the runs that `runs` makes for a size of code, until some
+    samples are wanted, or there are `most`. Returns them."""
     process = start_copy(directory / f"program-{number}", ("sort", "signal", "altstack")[number % 3])
     table = compile_table(process.args[0])
     with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=1024 * (number % 2),
@@ -60,7 +65,7 @@ def sample_with(directory, number, change, go=bytes(32), runs=lambda size: ()):
         changed = change(*unpack_table(table))
         session.set_table(file_id, pack_table(*changed, runs(256 * (len(changed[1]) - 1)), go=go))
         pairs = []
-        while sum(bool(sample.table_frames or sample.user_stop) for sample, _ in pairs) < SAMPLES and len(pairs) < 2000:
+        while sum(bool(wanted(sample)) for sample, _ in pairs) < SAMPLES and len(pairs) < most:
             session.poll()
             pairs += session.read_with_stacks()
         session.stop()
@@ -68,6 +73,7 @@ def sample_with(directory, number, change, go=bytes(32), runs=lambda size: ()):
         process.kill()
     for sample, _ in pairs:
         check(len(sample.user) <= S.USER_FRAMES_DEFAULT, f"{len(sample.user)} frames")
+    return [sample for sample, _ in pairs]
 
 
 @long_test
@@ -98,6 +104,17 @@ def one_rule_for_all_code():
     for number, rule in enumerate(rules):
         sample_with(directory, number, lambda first, blocks, rows, starts, _, rule=rule: (
             first, blocks, [0] * len(rows), starts, [rule]))
+
+
+@test
+def goroutine_whose_place_cannot_be_read_is_not_outermost():
+    """Only ld.so knows where a library has it: the stack ends for lack of memory, and is not complete."""
+    go = struct.pack("=q10HI", 1 << 40, *range(8, 80, 8), 0, 1)
+    samples = sample_with(temporary_directory(), 0, lambda first, blocks, rows, starts, _: (
+        first, blocks, [0] * len(rows), starts, [(0, 0x75, 0, 0, 0)]), go,
+        wanted=lambda sample: sample.user_stop in (S.STOP_FAULT, S.STOP_OUTERMOST), most=100_000)
+    stops = collections.Counter((len(sample.user), sample.user_stop) for sample in samples)
+    check(stops[1, S.STOP_FAULT] and not stops[1, S.STOP_OUTERMOST], f"frames and ends of stacks: {stops}")
 
 
 @long_test
