@@ -126,9 +126,7 @@ void collector_leave_generated(struct collector *collector)
 
 uint64_t collector_names_dropped(const struct collector *collector)
 {
-	const struct generated_code *generated = collector->generated;
-
-	return collector->gone.dropped + (generated ? generated_code_lost(generated) : 0);
+	return collector->gone.dropped + collector->generated_lost;
 }
 
 /* Unwind tables */
