@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Runs the Go program that is built as a library: LIBRARY, which is opened, or else the linked one. */
+/* Runs the Go program that is built as a library: LIBRARY, which is opened, or else the linked one.
+ */
 #ifdef LIBRARY
 #include <dlfcn.h>
 
