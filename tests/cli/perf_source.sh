@@ -121,6 +121,26 @@ a_running_process_has_stacks() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
+a_command_that_goes_on_is_killed_at_the_end() {
+	record -d 1 sh -c 'trap "" TERM; exec "$0" forever' "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
+}
+
+a_hangup_leaves_a_profile_and_status_1() {
+	local recorder status=0
+	rm -f "$scratch/profile"
+	record --snapshot 1 "$scratch/spin" forever &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	rm -f "$scratch/profile"
+	pkill -HUP -P "$recorder" -x timeout
+	wait "$recorder" || status=$?
+	((status == 1)) || fail "status $status: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
+}
+
 the_whole_system_has_the_program() {
 	record -a "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
@@ -166,7 +186,7 @@ a_user_records_own_processes() {
 }
 
 tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
-	tables_of_the_system_are_compiled_once)
+	tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
 all=(the_whole_system_has_the_program a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then

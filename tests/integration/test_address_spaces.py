@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with,
-                     last_json, load, long_exact_test, long_test, make_cgroup, release, run, Skip, SLOWDOWN, start,
-                     start_busy, start_waiting, test, use, wait_until, workload, WORKLOADS)
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, fails_with, last_json, load,
+                     long_exact_test, long_test, make_cgroup, release, run, Skip, SLOWDOWN, start, start_busy,
+                     start_waiting, test, use, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import reload_module, monopolize_cpus
@@ -192,7 +192,7 @@ def exec_at_the_same_addresses_gets_a_new_address_space():
             check_equal(len(ids), len(programs), f"address spaces of {programs}")
 
 
-@test
+@long_test
 def library_at_the_address_of_an_unloaded_one_is_reported():
     with Session(**SETTINGS) as session:
         spaces = AddressSpaces(session)
@@ -757,7 +757,7 @@ def worker_backs_off_from_an_unread_metadata_ring():
         check_equal(session.stats()["mappings_dropped"], 0, "dropped mappings")
 
 
-@exact_test
+@long_exact_test
 def exit_of_a_big_process_is_not_delayed():
     """A process of 64 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
     some of them are interrupted by other work of the kernel."""

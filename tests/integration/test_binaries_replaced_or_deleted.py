@@ -120,7 +120,7 @@ def check_exec(count, least, **options):
         check_equal(sample.labels.get("truncated"), "exec", f"label of {kernel_part(sample)}")
 
 
-@test
+@long_test
 def exec_at_the_same_addresses_is_symbolized():
     check_exec(240, 30, work=1000000)
 
@@ -246,7 +246,7 @@ def replaced_binary_is_symbolized():
     check_equal(seen, set(names.values()), "sampled programs")
 
 
-@test
+@long_test
 def files_of_all_file_systems_are_symbolized():
     processes = workloads.start_on_file_systems()
     name, memfd = workloads.start_memfd()

@@ -224,7 +224,7 @@ def check_not_evaded(sessions, step, budget):
     check(overhead <= 2 * span * budget // 1000, f"{overhead} ns of {span}, the budget is {budget} thousandths")
 
 
-@exact_test
+@long_exact_test
 def rate_changes_do_not_undo_throttling():
     session = busy_session(budget=2)
     session.start()
@@ -245,7 +245,7 @@ def pause_and_start_do_not_undo_throttling():
     check_not_evaded([session], restart, 2)
 
 
-@exact_test
+@long_exact_test
 def sessions_of_a_cpu_share_one_budget():
     """Together they take at most the budget of one; each alone would be below it."""
     sessions = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(8)]

@@ -135,7 +135,7 @@ while True:
 """
 
 
-@test
+@long_test
 def children_with_reused_pids_are_sampled():
     """When the kernel frees the exited children later, the new children stay in the filter."""
     count = 6

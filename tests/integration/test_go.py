@@ -219,7 +219,7 @@ def goroutines_have_their_shares():
     check_shares_of_goroutines(newest(programs("goshare")))
 
 
-@exact_test
+@long_exact_test
 def goroutines_of_a_library_have_their_shares():
     """The same in a C program that has opened Go as a library: ld.so chooses where a thread has its goroutine."""
     check_shares_of_goroutines(newest(programs("golibrary")))
@@ -283,7 +283,7 @@ def costs_of_goroutines(program, labels, *goroutines, **options):
     return costs
 
 
-@exact_test
+@long_exact_test
 def words_of_a_goroutine_are_cheap():
     program = programs("goshare")[-1]
     without, by_id, with_creator, with_labels = costs_of_goroutines(program, 1, 0, 1, 3, 4)

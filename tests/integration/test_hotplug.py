@@ -135,7 +135,7 @@ def has_events_of_online_cpus(process):
     return perf_events_of(process) - EVENTS * cpus in range(cpus - 1, cpus + 3)
 
 
-@test
+@long_test
 def perf_events_follow_cpus():
     cpu = removable_cpu()
     # Above 2, which mainline does not know, distributions ask for more than CAP_PERFMON, which record keeps.

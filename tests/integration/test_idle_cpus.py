@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, exact_test, last_json, load, release, start_waiting,
-                     test, use, workload)
+from harness import (check, check_balance, check_equal, exact_test, last_json, load, long_exact_test, release,
+                     start_waiting, test, use, workload)
 from stackbeat import online_cpus, S, samples_of, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
@@ -109,7 +109,7 @@ def weights_of_napping_program_match_its_cpu_time():
     check(missed <= len(samples) / 100, f"{missed} intervals missed of {len(samples)}")
 
 
-@exact_test
+@long_exact_test
 def fixed_intervals_stay_in_phase_across_idle_time():
     """Fixed intervals keep their phase across idle time: all samples of a program that sleeps are a multiple
     of the interval apart."""

@@ -38,7 +38,7 @@ def jitter_samples_a_periodic_program_without_bias():
           f"part_a has {share:.4f} of {total} samples, but used {true_share(truth):.4f}")
 
 
-@exact_test
+@long_exact_test
 def fixed_intervals_alias_with_a_periodic_program():
     """Two programs, half a cycle apart: if the ticks are at a boundary between the parts of one program, they
     are far from the boundaries of the other."""

@@ -3,6 +3,7 @@
 
 Needs a guest with such CPUs: tests/env/vm/run --append "isolcpus=1 nohz_full=1"."""
 
+import contextlib
 from pathlib import Path
 
 from harness import check, check_equal, load, Recording, test, wait_until
@@ -15,6 +16,15 @@ CPUS = Path("/sys/devices/system/cpu")
 
 def isolated_cpu_test(function):
     return test(function) if (CPUS / "isolated").read_text().strip() == "1" else function
+
+
+@contextlib.contextmanager
+def both_busy():
+    """Both CPUs are busy until the block ends: the rest of a recording runs on the CPU that is not isolated."""
+    programs = [keep_busy(cpu) for cpu in (0, 1)]
+    yield
+    for program in programs:
+        program.kill()
 
 
 def paused_after_samples(recording, session, cpus=()):
@@ -31,11 +41,10 @@ def paused_after_samples(recording, session, cpus=()):
 def isolated_cpus_are_not_sampled_by_default():
     load()
     check_equal((CPUS / "nohz_full").read_text().strip(), "1", "nohz_full CPUs")
-    for cpu in (0, 1):
-        keep_busy(cpu)
     for options in ((), ("-a",)):
         recording = Recording("-F", 997, *options)
-        reported = paused_after_samples(recording, recording.session())
+        with both_busy():
+            reported = paused_after_samples(recording, recording.session())
         check_equal(reported["cpus"], "0", "CPUs of the session")
         check(1 not in reported["cpu_stats"] or not reported["cpu_stats"][1]["ticks"],
               f"ticks on an isolated CPU: {reported['cpu_stats']}")
@@ -46,11 +55,10 @@ def isolated_cpus_are_not_sampled_by_default():
 @isolated_cpu_test
 def isolated_cpus_are_sampled_on_request():
     load()
-    for cpu in (0, 1):
-        keep_busy(cpu)
     for cpus, expected in (("1", {1}), ("0-1", {0, 1})):
         recording = Recording("-F", 997, "-C", cpus)
-        reported = paused_after_samples(recording, recording.session(), expected)
+        with both_busy():
+            reported = paused_after_samples(recording, recording.session(), expected)
         sampled = {cpu for cpu, stats in reported["cpu_stats"].items() if stats["ticks"]}
         check_equal(sampled, expected, f"CPUs with ticks of -C {cpus}")
         recording.interrupt()

@@ -220,7 +220,7 @@ def functions_of_modules_that_are_gone_have_names():
     check_init_functions(profile)
 
 
-@test
+@long_test
 def windows_have_names_of_modules_that_go_before_these_are_read():
     need_modules()
     directory = temporary_directory()
@@ -259,7 +259,7 @@ def bpf_programs_that_are_gone_have_names():
         check_bpf_programs(("first", "second"), profile)
 
 
-@test
+@long_test
 def windows_have_names_of_bpf_programs_that_go_before_these_are_read():
     directory = temporary_directory()
     run("stackbeat", "record", "--budget", 50, "-a", "-F", 499, "--rotate", 1, "-o", directory / "profile.pb.gz",
@@ -272,7 +272,7 @@ def is_loaded(program, process=None):
     return re.search(rf"_{program}\t\[bpf\]$", Path("/proc/kallsyms").read_text(), re.M)
 
 
-@test
+@long_test
 def bpf_program_that_was_there_before_and_is_gone_has_its_name():
     for source in SOURCES:
         process = start(*workload("bpf", 10**9, "early"))

@@ -25,7 +25,7 @@ def start_line(path, function):
                 if re.search(rf"\b{function}\(.*\)$|^func {re.escape(function)}\(", line))
 
 
-@test
+@long_test
 def inlined_functions_have_line_numbers():
     profile, _, _ = record("-F", 997, command=workload("inlines", 20000))
     source = SOURCES / "inlines.c"

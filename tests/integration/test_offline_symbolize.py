@@ -7,8 +7,7 @@ import shutil
 from collections import Counter
 
 import pprof
-from harness import (check, check_equal, is_kernel, long_test, Recording, run, samples_of,
-                     temporary_directory, test, workload)
+from harness import check, check_equal, is_kernel, long_test, Recording, run, samples_of, temporary_directory, test, workload
 
 
 def record_unsymbolized(directory):

@@ -601,7 +601,7 @@ def options_of_record_work_without_privilege():
     check_records_without_privilege((), ("--user",), ("-F", "max"))
 
 
-@test
+@long_test
 def record_refuses_what_needs_privilege():
     reload_module()
     directory = temporary_directory()

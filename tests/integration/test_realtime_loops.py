@@ -62,13 +62,13 @@ def run_session_lifecycle(step, cpus, rounds=3):
                "the end of the sessions")
 
 
-@test
+@long_test
 def sessions_of_other_cpus():
     with loop() as running:
         running.run(run_session_lifecycle, str(OTHER))
 
 
-@test
+@long_test
 def sessions_of_the_loops_cpu():
     with loop() as running:
         running.run(run_session_lifecycle, str(CPU))
@@ -179,7 +179,7 @@ def killed_reader_of_the_loops_cpu_exits():
     check_killed(str(CPU))
 
 
-@test
+@long_test
 def killed_reader_of_other_cpus_exits():
     check_killed(str(OTHER))
 

@@ -9,8 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
-                     temporary_directory, test, wait_until, WORKLOADS, workload)
+from harness import (check, check_equal, comment, long_test, pprof, Recording, run, samples_of, start,
+                     temporary_directory, test, wait_until, workload, WORKLOADS)
 
 
 def check_refused(arguments, status, cwd, command="record"):
@@ -87,7 +87,7 @@ def sigint_and_sigterm_leave_a_complete_profile():
         check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
 
 
-@test
+@long_test
 def sighup_and_sigquit_leave_a_profile_and_status_1():
     start(*workload("threads", 1))
     for number, name in ((signal.SIGHUP, "SIGHUP"), (signal.SIGQUIT, "SIGQUIT")):
@@ -137,7 +137,7 @@ def cmdline_of(path):
         return ""
 
 
-@test
+@long_test
 def command_is_killed_when_the_recording_ends():
     start(*workload("threads", 1))
     for number, words in enumerate(("kill -STOP $$", "trap '' TERM; while :; do :; done")):

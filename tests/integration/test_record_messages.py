@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from harness import (check, check_equal, check_within, load, pprof, Recording, run, samples_of, start,
-                     temporary_directory, test, use, wait_until, WORKLOADS, workload)
+from harness import (check, check_equal, check_within, load, long_test, pprof, Recording, run, samples_of,
+                     start, temporary_directory, test, use, wait_until, workload, WORKLOADS)
 from cpuidle import stay_on
 from stackbeat import online_cpus, S, Session
 from sample_weights import keep_busy
@@ -170,7 +170,7 @@ def profile_that_cannot_be_written_goes_elsewhere():
 # --- the comments ------------------------------------------------------------
 
 
-@test
+@long_test
 def comments_describe_the_recording():
     load()
     keep_busy(0)

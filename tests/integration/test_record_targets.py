@@ -183,7 +183,7 @@ def three_groups():
     return groups, processes
 
 
-@test
+@long_test
 def cgroups_are_sampled_with_their_descendants():
     groups, processes = three_groups()
     ids = {name: path.stat().st_ino for name, path in groups.items()}
@@ -296,7 +296,7 @@ def reused_pid_does_not_match_the_filter():
         check_equal(pids, {stays.pid}, "processes, the other pid is reused")
 
 
-@test
+@long_test
 def reused_tid_does_not_match_the_filter():
     process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
     gone = threads_of(process, 1)["worker-0"]

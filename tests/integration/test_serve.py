@@ -142,7 +142,7 @@ def profiles_are_deltas_of_the_session():
     after = time.time()
     check_within(profile.duration_nanos, (1e9, (after - before) * 1e9), "duration")
     check_within(profile.time_nanos, ((before - 1) * 1e9, after * 1e9 - profile.duration_nanos), "start")
-    profile = server.profile_with_samples("seconds=3", 21)
+    profile = server.profile_with_samples("seconds=1", 7)
     labels = {key for sample in profile.samples for key in sample.labels}
     check(not labels & {"comm", "thread"}, f"labels {labels}")
     profile = server.profile_with_samples("seconds=1&labels=comm,pid&service=sh")
@@ -311,7 +311,7 @@ def check_half_open(count, established):
         check(window.total("samples") and "lost: 0" in window.comments, f"a window: {window.comments}")
 
 
-@test
+@long_test
 def half_open_connections_lose_no_samples():
     check_half_open(300, 300)
 
@@ -376,7 +376,7 @@ def page_has_its_data():
     server.stop()
 
 
-@test
+@long_test
 def other_machines_need_tls_and_a_token():
     directory = temporary_directory()
     certificate, key, token = (directory / name for name in ("cert.pem", "key.pem", "token"))

@@ -294,7 +294,7 @@ def set_with_room(session, **settings):
     wait_until(lambda: try_settings(session, **settings) or check(is_filter, f"no filter, and refused: {settings}"), "room for a filter")
 
 
-@test
+@long_test
 def concurrent_settings_changes():
     """Four processes change a running session at random, a fifth reads it."""
     for cpu in online_cpus()[:2]:

@@ -5,9 +5,8 @@ import errno
 import time
 from pathlib import Path
 
-from harness import (binomial_bounds, check, check_balance, check_equal, check_within, exact_test,
-                     fails_with, last_json, load, release, start,
-                     start_waiting, test, use, workload)
+from harness import (binomial_bounds, check, check_balance, check_equal, check_within, exact_test, fails_with,
+                     last_json, load, long_exact_test, release, start, start_waiting, test, use, workload)
 from stackbeat import S, Session
 
 # 5 ns are 5 instructions: two of them make an iteration, so this is CPU time of 1.2 s.
@@ -41,7 +40,7 @@ def sessions_at_199_and_997_hz_have_expected_sample_counts():
         check_within(len(samples), binomial_bounds(intervals, share), f"samples at {rate} Hz in {cpu_ns} ns")
 
 
-@exact_test
+@long_exact_test
 def cpu_time_stays_correct_when_the_rate_changes():
     # Fixed intervals: test_interval_jitter.py tests random ones. No reader takes the only CPU from the program, and the
     # harness does not poll: each time, an interval is counted for one of both, by chance. The clock counts instructions.

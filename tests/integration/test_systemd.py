@@ -122,7 +122,7 @@ def service_is_started_restarted_and_stopped():
     check(not answers(), "an answer of a service that was stopped")
 
 
-@test
+@long_test
 def request_starts_the_service():
     systemd = start_documented(SERVICE, "stackbeat.socket")
     systemd.systemctl("start", "stackbeat.socket")
@@ -269,7 +269,7 @@ def packaged_service_samples_by_perf_events_until_there_is_a_module():
     packaged.stop("perf events (the module is not loaded): ", "kernel module")
 
 
-@test
+@long_test
 def packaged_service_is_skipped_without_a_source():
     keep_module_from_loading()
     set_paranoid(4)

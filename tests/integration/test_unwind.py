@@ -57,7 +57,7 @@ def shares_of_methods(err):
     return [float(share) for share in found.groups()]
 
 
-@exact_test
+@long_exact_test
 def callers_of_the_c_library():
     profile, _, err = record("-F", 997, command=workload("nofp", 0.5))
     check_threads(profile.samples, ["copies", "lengths", "sorts"])
@@ -139,7 +139,7 @@ def a_system_under_a_shell_load():
     check(of_user >= 0.97, f"{100 * of_user:.2f} % reach a root: {rest.most_common(10)}; {err}")
 
 
-@exact_test
+@long_exact_test
 def frame_pointers_alone():
     profile, _, err = record("-F", 997, "--unwind=fp", command=workload("nofp", 0.2))
     check("callers by" not in err, f"tables in the summary: {err}")
@@ -150,7 +150,7 @@ def frame_pointers_alone():
     check(count(right) < count(samples) / 2, f"{count(right)} of {count(samples)} stacks are right")
 
 
-@exact_test
+@long_exact_test
 def without_copies_the_first_stacks_are_those_of_frame_pointers():
     _, _, err = record("-F", 997, "--stack-copy=0", command=workload("nofp", 0.5))
     tables, frame_pointers, copies = shares_of_methods(err)

@@ -150,7 +150,7 @@ def code_that_is_made_executable_again():
     check_within(events.by_tables, (0.98, 1), "fraction of samples by tables")
 
 
-@exact_test
+@long_exact_test
 def code_that_is_replaced():
     """An event that changes a mapping copies its neighbours, and not all mappings."""
     events = measure_events("remap", 2000)

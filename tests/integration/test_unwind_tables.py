@@ -16,8 +16,8 @@ from pathlib import Path
 
 import workloads
 from address_spaces import AddressSpaces
-from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
-                     long_exact_test, run, Skip, start, start_busy, temporary_directory, test, unload, wait_until, workload)
+from harness import (check, check_balance, check_equal, defer, fails_with, finish, load, long_exact_test, run,
+                     Skip, start, start_busy, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, PAGE, S, Session, STOP_NAMES
 from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, unpack_table, wait_for_files
 
@@ -323,7 +323,7 @@ print(1000 * longest)
 """
 
 
-@exact_test
+@long_exact_test
 def large_table_lets_other_threads_run():
     """The module copies and checks 56 MB in parts, also where the kernel does not preempt itself."""
     blocks = 14_000_000

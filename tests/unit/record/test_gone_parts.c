@@ -433,7 +433,7 @@ static void other_generated_code_has_the_names_of_kallsyms(void **state)
 /* A program is loaded again and again, while another one stays. */
 static void thousands_of_programs_are_bounded(void **state)
 {
-	const uint64_t count = 10 * GONE_PARTS_GENERATED_MAX;
+	const uint64_t count = 2 * GONE_PARTS_GENERATED_MAX;
 	struct gone_parts *parts = *state;
 
 	announce(parts, 1, false, 0x1000, "stays");
