@@ -5,8 +5,11 @@
 
 #define WORD 8u
 
-/* What an instruction does to rsp, or to the flow of control. EFFECT_PAD: nothing, as padding. */
-enum effect { EFFECT_NONE, EFFECT_PAD, EFFECT_PUSH, EFFECT_JUMP };
+/*
+ * What an instruction does to rsp, or to the flow of control. EFFECT_PAD: nothing, as padding;
+ * EFFECT_LOAD: nothing, and its operand is where a stub finds its target.
+ */
+enum effect { EFFECT_NONE, EFFECT_PAD, EFFECT_PUSH, EFFECT_LOAD, EFFECT_CALL, EFFECT_JUMP };
 
 /* All instructions that linkers use in a PLT. */
 static const struct instruction {
@@ -24,6 +27,13 @@ static const struct instruction {
 	{{0xf2, 0xe9}, 2, 6, EFFECT_JUMP}, /* bnd jmp x */
 	{{0xf3, 0x0f, 0x1e, 0xfa}, 4, 4, EFFECT_NONE}, /* endbr64 */
 	{{0x41, 0xbb}, 2, 6, EFFECT_NONE}, /* mov $x,%r11d */
+	/* Retpolines: a call, a loop for speculation, and what is called: the jump to r11. */
+	{{0x4c, 0x8b, 0x1d}, 3, 7, EFFECT_LOAD}, /* mov x(%rip),%r11 */
+	{{0xe8}, 1, 5, EFFECT_CALL}, /* call x */
+	{{0xf3, 0x90}, 2, 2, EFFECT_NONE}, /* pause */
+	{{0x0f, 0xae, 0xe8}, 3, 3, EFFECT_NONE}, /* lfence */
+	{{0xeb, 0xf9}, 2, 2, EFFECT_NONE}, /* jmp .-5 */
+	{{0x4c, 0x89, 0x1c, 0x24}, 4, 5, EFFECT_JUMP}, /* mov %r11,(%rsp); ret */
 	{{0x90}, 1, 1, EFFECT_PAD}, /* nop, in several forms */
 	{{0xcc}, 1, 1, EFFECT_PAD}, /* int3, as padding */
 	{{0x66, 0x90}, 2, 2, EFFECT_PAD},
@@ -66,6 +76,9 @@ int plt_read(const unsigned char *code, size_t size,
 		at += instruction->size;
 		if (instruction->effect == EFFECT_PUSH)
 			next = cfa + WORD;
+		/* Stubs call what is behind it, too, without a push before. */
+		if (instruction->effect == EFFECT_CALL)
+			next = 2 * WORD;
 		if (instruction->effect == EFFECT_JUMP)
 			next = WORD;
 		if (next == cfa)
@@ -90,8 +103,9 @@ static void set_stub_target(struct plt_stub *stub, const struct instruction *ins
 	if (instruction->effect == EFFECT_PUSH && prefix[0] == 0x68) {
 		stub->has_index = true;
 		stub->index = (uint32_t)operand;
-	} else if (instruction->effect == EFFECT_JUMP &&
-		   prefix[instruction->prefix_size - 1] == 0x25) {
+	} else if (instruction->effect == EFFECT_LOAD ||
+		   (instruction->effect == EFFECT_JUMP &&
+		    prefix[instruction->prefix_size - 1] == 0x25)) {
 		stub->slot = next + (uint64_t)(int64_t)operand;
 	}
 }

@@ -130,6 +130,30 @@ static void of_mold(void **state)
 	       "0-6 8\n6-c 16\nc-12 24\n12-2a 8\n");
 }
 
+/* lld -z retpolineplt: the jump that all stubs share, and a stub, with and without lazy binding. */
+#define RETPOLINE_LOOP "\xf3\x90\x0f\xae\xe8\xeb\xf9"
+#define RETPOLINE_JUMP "\x4c\x89\x1c\x24\xc3\xcc\xcc\xcc"
+#define RETPOLINE_NOW                                                                              \
+	"\xe8\x0b\x00\x00\x00" RETPOLINE_LOOP "\xcc\xcc\xcc\xcc" RETPOLINE_JUMP                    \
+	"\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x4c\x8b\x1d\x10\x00\x00\x00\xe9"                         \
+	"\xd4\xff\xff\xff\xcc\xcc\xcc\xcc"
+#define RETPOLINE_LAZY                                                                             \
+	"\xff\x35\x01\x00\x00\x00\x4c\x8b\x1d\x01\x00\x00\x00\xe8\x0e\x00\x00"                     \
+	"\x00" RETPOLINE_LOOP "\xcc\xcc\xcc\xcc\xcc\xcc\xcc" RETPOLINE_JUMP                        \
+	"\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x4c\x8b\x1d\x10\x00\x00\x00\xe8\xe4"                     \
+	"\xff\xff\xff\xe9\xd1\xff\xff\xff\x68\x05\x00\x00\x00\xe9\xb5\xff\xff"                     \
+	"\xff\xcc\xcc\xcc\xcc\xcc"
+
+static void with_retpolines(void **state)
+{
+	(void)state;
+	EXPECT(RETPOLINE_NOW, "0-5 8\n5-15 16\n15-30 8\n");
+	EXPECT(RETPOLINE_LAZY, "0-6 16\n6-12 24\n12-25 16\n25-3c 8\n3c-41 16\n41-46 8\n"
+			       "46-4b 16\n4b-50 8\n");
+	EXPECT_STUBS(RETPOLINE_NOW, "1000-1020\n1020-1030 *1037\n");
+	EXPECT_STUBS(RETPOLINE_LAZY, "1000-1030 *100e\n1030-1041 *1047\n1041-1050 #5\n");
+}
+
 static void other_code_ends_it(void **state)
 {
 	(void)state;
@@ -154,13 +178,10 @@ static void an_error_ends_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lazy_binding),
-		cmocka_unit_test(with_branch_tracking),
-		cmocka_unit_test(without_lazy_binding),
-		cmocka_unit_test(of_mold),
-		cmocka_unit_test(other_code_ends_it),
-		cmocka_unit_test(an_error_ends_it),
-		cmocka_unit_test(stubs),
+		cmocka_unit_test(lazy_binding),         cmocka_unit_test(with_branch_tracking),
+		cmocka_unit_test(without_lazy_binding), cmocka_unit_test(of_mold),
+		cmocka_unit_test(with_retpolines),      cmocka_unit_test(other_code_ends_it),
+		cmocka_unit_test(an_error_ends_it),     cmocka_unit_test(stubs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
