@@ -548,6 +548,24 @@ static void sb_spaces_read_big(struct sb_spaces *spaces)
 		sb_capture_try(spaces, capture);
 }
 
+/*
+ * As in sb_capture_take_mappings(), but not at once: a program that moves its text has not copied it
+ * yet, and the reader compares the pages of samples. The text may have been executable elsewhere before,
+ * which is an event of its own. Programs that generate code all the time have many events: most of them
+ * wait for the usual wake-up.
+ */
+static void sb_spaces_test_soon(struct sb_spaces *spaces, const struct sb_mmap_event *event,
+				const struct sb_unwind_map *map)
+{
+	if (sb_unwind_maps_touch_object(sb_space_slot(event->space), event->id, map->start,
+					map->end))
+		spaces->soon = true;
+	if (++spaces->soon_tests < SB_SOON_TESTS)
+		return;
+	spaces->soon_tests = 0;
+	spaces->soon_next = jiffies + HZ;
+}
+
 /* Applies an mmap event to the mappings by which stacks of its space are walked. */
 static void sb_spaces_apply_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_event *event,
 				       const struct sb_captured_mapping *mapping,
@@ -558,6 +576,8 @@ static void sb_spaces_apply_mmap_event(struct sb_spaces *spaces, const struct sb
 	if (sb_unwind_maps_apply(sb_space_slot(event->space), event->id, event->generation, &map,
 				 sb_spaces_lose_maps, spaces))
 		sb_spaces_lose_maps(spaces, event->space, event->id);
+	if (!file && !map.vdso && !map.uprobes && time_after_eq(jiffies, spaces->soon_next))
+		sb_spaces_test_soon(spaces, event, &map);
 }
 
 /* Takes the queued mmap events. Returns whether there were any. */
@@ -775,12 +795,14 @@ void sb_capture_work(struct work_struct *work)
 	delay = sb_spaces_do_work(spaces);
 	bigger = !list_empty(&spaces->big);
 	if (spaces->urgent && time_after_eq(jiffies, spaces->urgent_next)) {
-		spaces->urgent_next = jiffies + HZ / 20;
+		spaces->urgent_next = jiffies + SB_SOON_JIFFIES;
 		WRITE_ONCE(spaces->wake_due, true);
 	} else if (spaces->ring.head != head) {
-		sb_spaces_announce(spaces);
+		sb_spaces_announce(spaces, spaces->urgent || spaces->soon ? SB_SOON_JIFFIES :
+									    SB_WAKE_JIFFIES);
 	}
 	spaces->urgent = false;
+	spaces->soon = false;
 	mmap_events_delay = sb_spaces_mmap_events_delay(spaces);
 	WRITE_ONCE(spaces->mmap_events_deferred, mmap_events_delay);
 	mutex_unlock(&spaces->lock);

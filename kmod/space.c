@@ -29,9 +29,6 @@
 #include "space.h"
 #include "worker_memory.h"
 
-/* Time that records may wait unread in the ring before the reader is woken. */
-#define SB_WAKE_JIFFIES (HZ / 4)
-
 /* Interval of the tests whether the probes of mappings run. */
 #define SB_PROBE_TEST_JIFFIES (STACKBEAT_MMAP_PROBE_TEST_SECONDS * HZ)
 
@@ -853,9 +850,15 @@ static void sb_spaces_wake_work(struct work_struct *work)
 	wake_up_interruptible(&spaces->session->wait);
 }
 
-void sb_spaces_announce(struct sb_spaces *spaces)
+void sb_spaces_announce(struct sb_spaces *spaces, unsigned long delay)
 {
-	queue_delayed_work(sb_space_workqueue, &spaces->wake_work, SB_WAKE_JIFFIES);
+	unsigned long at = jiffies + delay;
+
+	/* Later records do not postpone the wake-up for earlier ones. */
+	if (delayed_work_pending(&spaces->wake_work) && !time_before(at, spaces->wake_at))
+		return;
+	spaces->wake_at = at;
+	mod_delayed_work(sb_space_workqueue, &spaces->wake_work, delay);
 }
 
 /* Whether the process of an entry of the table still runs the same program. */
@@ -1051,6 +1054,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
 	spaces->urgent_next = jiffies;
+	spaces->soon_next = jiffies;
 	INIT_DELAYED_WORK(&spaces->work, worker);
 	INIT_DELAYED_WORK(&spaces->wake_work, sb_spaces_wake_work);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);

@@ -231,7 +231,11 @@ struct sb_spaces {
 	bool probe_seen_off;
 	u64 charged;			/* ns of this run that are charged already */
 	bool urgent;			/* the reader is woken for what the worker writes now */
+	bool soon;			/* the reader is woken for it within SB_SOON_JIFFIES */
 	unsigned long urgent_next;	/* jiffies: not before, as processes can cause it */
+	unsigned long soon_next;	/* jiffies: no event is tested for `soon` before */
+	unsigned int soon_tests;	/* events that were tested since then */
+	unsigned long wake_at;		/* jiffies: when wake_work runs, if it is queued */
 
 	/* The worker; others read it without the lock. */
 	bool mmap_events_deferred;	/* the worker has queued itself for them; read by the probes */
@@ -308,8 +312,16 @@ void sb_spaces_resume(struct sb_spaces *spaces);
 /* Queues the worker to run within `delay` jiffies. 0: may be called in any context. */
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
 
-/* Schedules a wake-up of the reader for the records written, unless it reads them soon. */
-void sb_spaces_announce(struct sb_spaces *spaces);
+/* Time that records may wait unread in the ring before the reader is woken. */
+#define SB_WAKE_JIFFIES (HZ / 4)
+/* The same for records on which callers depend: 20 times a second at most, as processes can cause it. */
+#define SB_SOON_JIFFIES (HZ / 20)
+
+/* Mapping events that are tested for `soon` before the tests pause for a second. */
+#define SB_SOON_TESTS 4
+
+/* Schedules a wake-up of the reader for the records written, unless it reads them within `delay`. */
+void sb_spaces_announce(struct sb_spaces *spaces, unsigned long delay);
 
 /* Whether poll() should report the metadata ring as readable. */
 bool sb_spaces_readable(const struct sb_spaces *spaces);

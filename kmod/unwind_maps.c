@@ -697,6 +697,22 @@ int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
 	return err;
 }
 
+static bool sb_unwind_maps_have_object(const struct sb_unwind_maps *maps, u64 address)
+{
+	const struct sb_unwind_map *item = sb_unwind_maps_at(maps, address);
+
+	return item && item->object && !item->vdso;
+}
+
+bool sb_unwind_maps_touch_object(const struct sb_unwind_slot *slot, u64 id, u64 start, u64 end)
+{
+	const struct sb_unwind_maps *maps = sb_unwind_maps_of(slot);
+
+	return maps && maps->id == id &&
+	       ((start && sb_unwind_maps_have_object(maps, start - 1)) ||
+		sb_unwind_maps_have_object(maps, end));
+}
+
 /* Whether mappings without an object have all of a range, which is not empty. */
 static bool sb_unwind_maps_are_anonymous(const struct sb_unwind_maps *maps, u64 start, u64 end)
 {

@@ -139,6 +139,12 @@ int sb_unwind_maps_apply(struct sb_unwind_slot *slot, u64 id, u32 generation,
 			 const struct sb_unwind_map *map, sb_unwind_lost_fn *lost, void *arg);
 
 /*
+ * Whether a mapping of an object, as files have, begins at the end of a range or ends at its start. False
+ * if the array belongs to another space.
+ */
+bool sb_unwind_maps_touch_object(const struct sb_unwind_slot *slot, u64 id, u64 start, u64 end);
+
+/*
  * Anonymous memory has the code of the file beside it from now on, see STACKBEAT_IOC_MOVED_TEXT: ENOENT,
  * ESTALE, EINVAL, ENOMEM. The range is not empty. The time depends on the number of arrays.
  */

@@ -444,6 +444,35 @@ static void moved_text_is_walked_by_the_table_of_its_file(void **state)
 	check_maps();
 }
 
+/* Object 0 at pages 8 to 11, its neighbours without an object, and a vDSO at page 20. */
+static void a_range_that_touches_a_file_is_known(void **state)
+{
+	struct sb_unwind_map list[] = {make_map(7, 1, 0, -1), make_map(8, 4, 0, 0),
+				       make_map(12, 2, 0, -1), make_map(20, 1, 0, -1)};
+	const struct {
+		u32 page, pages;
+		bool touches;
+	} ranges[] = {
+		{0, 1, false},  {6, 1, false},  {6, 2, true},   {7, 1, true},
+		{9, 1, true},   {12, 1, true},  {12, 2, true},  {13, 1, false},
+		{14, 2, false}, {19, 1, false}, {21, 1, false}, {60, 4, false},
+	};
+
+	(void)state;
+	assert_false(sb_unwind_maps_touch_object(&slot, ID, 0, PAGE_SIZE));
+	list[3].vdso = true;
+	list[3].object = &objects[1];
+	publish(4, list);
+	for (u32 i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		const u64 start = (u64)ranges[i].page * PAGE_SIZE;
+		const u64 end = start + (u64)ranges[i].pages * PAGE_SIZE;
+
+		assert_int_equal(sb_unwind_maps_touch_object(&slot, ID, start, end),
+				 ranges[i].touches);
+		assert_false(sb_unwind_maps_touch_object(&slot, ID + 1, start, end));
+	}
+}
+
 /* Events that leave few mappings of each chunk. */
 static void small_chunks_are_merged(void **state)
 {
@@ -576,6 +605,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tables_complete_mappings, setup, teardown),
 		cmocka_unit_test_setup_teardown(moved_text_is_walked_by_the_table_of_its_file,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_range_that_touches_a_file_is_known, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(small_chunks_are_merged, setup, teardown),
 		cmocka_unit_test_setup_teardown(allocations_may_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(unused_arrays_make_room, setup, teardown),
