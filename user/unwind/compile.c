@@ -60,6 +60,12 @@ static const unsigned char context_end[] = {0x48, 0x89, 0xdc, 0x48, 0x8b,
  */
 static const unsigned char fcontext_start[] = {0x55, 0xff, 0xe3},
 			   fcontext_end[] = {0x48, 0x31, 0xff};
+/*
+ * Code at which a thread of a clone system call begins and ends, as in musl: xor %ebp,%ebp; then a
+ * call of a register; and within THREAD_MAX bytes, with the number of exit in %eax: syscall; hlt
+ */
+static const unsigned char thread_start[] = {0x31, 0xed}, thread_end[] = {0x0f, 0x05, 0xf4};
+#define THREAD_MAX 32u
 static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 /* Bytes of an executable segment that are in the file. */
@@ -907,6 +913,44 @@ static int find_fcontext(struct compilation *compilation, uint64_t start, uint64
 	return add_end(compilation, start + at, start + at + size + sizeof(fcontext_end));
 }
 
+/* Whether code pops its arguments, and calls what is in a register. */
+static bool calls_register(const unsigned char *bytes, size_t size)
+{
+	size_t at = 0;
+
+	while (at < size && (bytes[at] & 0xf8) == 0x58)
+		at++;
+	if (at < size && bytes[at] == 0x41)
+		at++;
+	return size - at >= 2 && bytes[at] == 0xff && (bytes[at + 1] & 0xf8) == 0xd0;
+}
+
+static int find_threads(struct compilation *compilation, uint64_t start, uint64_t end)
+{
+	const struct cfi_row row = {.kind = CFI_END};
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes = code->bytes + (start - code->start),
+			    *last = bytes + (end - start);
+	const unsigned char *from = bytes, *to, *begin;
+	int err = 0;
+
+	while (!err && (to = find_pattern(from, (size_t)(last - from), thread_end,
+					  sizeof(thread_end), sizeof(thread_end) - 1))) {
+		begin = to - MIN((size_t)(to - from), (size_t)THREAD_MAX);
+		while (begin < to && (memcmp(begin, thread_start, sizeof(thread_start)) != 0 ||
+				      !calls_register(begin + sizeof(thread_start),
+						      (size_t)(to - begin) - sizeof(thread_start))))
+			begin++;
+		from = to + sizeof(thread_end);
+		if (begin < to)
+			err = compilation_add_row(compilation,
+						  start + (uint64_t)(begin - bytes) +
+							  sizeof(thread_start),
+						  start + (uint64_t)(from - bytes), &row);
+	}
+	return err;
+}
+
 /* Finds known code in a gap. */
 static int find_known(void *arg, uint64_t start, uint64_t end)
 {
@@ -920,6 +964,8 @@ static int find_known(void *arg, uint64_t start, uint64_t end)
 	err = find_restorer(compilation, start, end);
 	if (!err)
 		err = find_fcontext(compilation, start, end);
+	if (!err)
+		err = find_threads(compilation, start, end);
 	return err ? err : find_destructors(compilation, start, end);
 }
 

@@ -457,6 +457,50 @@ static void ends_of_contexts(void **state)
 }
 
 /* Moves the section out of the file, and gives it another name of the same length. */
+#define THREAD(start, call, end)                                                                   \
+	FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\nsyscall\n" start "pop %rdi\n" call       \
+		 "mov %eax, %edi\nmov $60, %al\n" end ".skip 16, 0x90\n"
+
+/* Code without call frame information at which a thread begins, as in musl's clone(). */
+static void ends_of_threads(void **state)
+{
+	static const char *const others[] = {
+		THREAD("xor %ebx, %ebx\n", "call *%r9\n", "syscall\nhlt\n"),
+		THREAD("xor %ebp, %ebp\n", "call *%r9\n", "syscall\nret\n"),
+		THREAD("xor %ebp, %ebp\n", "jmp *%r9\n", "syscall\nhlt\n"),
+		THREAD("xor %ebp, %ebp\n", "mov %r9, %r8\n", "syscall\nhlt\n"),
+		THREAD("xor %ebp, %ebp\n", "call *%rax\n.skip 32, 0x90\n", "syscall\nhlt\n"),
+		FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\nsyscall\nhlt\n.skip 16, 0x90\n",
+	};
+
+	(void)state;
+	assert_int_equal(
+		build(MORE, THREAD("xor %ebp, %ebp\n", "call *%r9\n", "syscall\nhlt\n")).result,
+		UNWIND_COMPILED);
+	expect_kind(0x2013, STACKBEAT_UNWIND_NONE);
+	for (uint64_t address = 0x2014; address < 0x201f; address++)
+		expect_kind(address, STACKBEAT_UNWIND_END);
+	expect_kind(0x201f, STACKBEAT_UNWIND_NONE);
+	free(table);
+	/* Two of them, with an old register and without an argument on the stack. */
+	assert_int_equal(build(MORE, FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\n"
+					      "syscall\nhlt\nxor %ebp, %ebp\ncall *%rax\n"
+					      "syscall\nhlt\n.skip 16, 0x90\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x2010, STACKBEAT_UNWIND_NONE);
+	expect_kind(0x2014, STACKBEAT_UNWIND_NONE);
+	expect_kind(0x2015, STACKBEAT_UNWIND_END);
+	expect_kind(0x2019, STACKBEAT_UNWIND_END);
+	free(table);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		assert_int_equal(build(MORE, others[i]).result, UNWIND_COMPILED);
+		for (uint64_t address = 0x2010; address < 0x2020; address++)
+			expect_kind(address, STACKBEAT_UNWIND_NONE);
+		free(table);
+	}
+}
+
 static void move_section(unsigned char *bytes, size_t size, const char *from, const char *to)
 {
 	Elf64_Ehdr elf;
@@ -540,6 +584,7 @@ int main(void)
 		cmocka_unit_test(ends_of_frames),
 		cmocka_unit_test(small_code_with_frames),
 		cmocka_unit_test(ends_of_contexts),
+		cmocka_unit_test(ends_of_threads),
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),
