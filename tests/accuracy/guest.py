@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """guest.py BIN [NAME...]: records programs in a guest, and unwinds each of their stacks a second time by elfutils.
 
-Writes accuracy.json in /out: a row for each program, and one for the comparison with perf. BIN has the programs of
-tests/accuracy/build; nginx, PostgreSQL and the JVM are recorded where they are.
+Writes accuracy.json in /out: a row for each program, for each known chain of calls, and for the comparison with perf.
+BIN has the programs of tests/accuracy/build; nginx, PostgreSQL and the JVM are recorded where they are.
 """
 
 import json
@@ -155,6 +155,64 @@ def measure(command):
     }
 
 
+# The functions of a stack from the leaf on. Between the last one and main(), or the start of the thread, may be others.
+CHAIN = ["inner", "middle", "outer", "work"]
+GENERATED = ["generated_inner", "generated_outer", "work"]
+STUBS = [[leaf, "caller"] for leaf in ("direct", "taken", "direct@plt", "taken@plt")]
+
+
+def chains():
+    """{name: (command, [chain], function at which the stack begins)}."""
+    def mode(name, *libraries, program="chains"):
+        return [BIN / program, name, SECONDS / 2, *(BIN / library for library in libraries)]
+    return {
+        "chain moved-pages": (mode("moved-pages", "chain-library-other.so"), [CHAIN], "main"),
+        "chain moved-library": (mode("moved-library", "chain-library.so"), [CHAIN], "main"),
+        "chain replaced-library": (mode("replaced-library", "chain-library.so", "chain-library-other.so"), [CHAIN], "main"),
+        "chain jit-deleted-file": (mode("jit-deleted-file"), [GENERATED], "main"),
+        # A symbol without a size is before the first function, which has none.
+        "chain library-without-headers": (mode("library", "chain-headless.so"), [["", *CHAIN[1:]]], "main"),
+        "chain stubs-gold": ([BIN / "chain-stubs-gold", SECONDS / 2], STUBS, "main"),
+        "chain stubs-branch-tracking": ([BIN / "chain-stubs-branch-tracking", SECONDS / 2], STUBS, "main"),
+        # All stubs share a jump, which has no name.
+        "chain stubs-retpolines": ([BIN / "chain-stubs-retpolines", SECONDS / 2], [*STUBS, ["", "caller"]], "main"),
+        "chain stubs-lazy-retpolines": ([BIN / "chain-stubs-lazy-retpolines", SECONDS / 2], [*STUBS, ["", "caller"]],
+                                        "main"),
+        "chain assembly-library": (mode("library", "chain-assembly.so"), [CHAIN], "main"),
+        "chain val-offset": (mode("val-offset"), [["offset_inner", "by_offset", "work"]], "main"),
+        "chain val-expression": (mode("val-expression"), [["expression_inner", "by_expression", "work"]], "main"),
+        "chain switched-stack": (mode("switched-stack"), [CHAIN[:3]], "coroutine"),
+        "chain raw-clone": (mode("raw-clone"), [CHAIN], "thread_function"),
+        "chain thread": (mode("thread"), [CHAIN], "run_thread"),
+        "chain thread-musl": (mode("thread", program="chains-musl"), [CHAIN], "run_thread"),
+        "chain jit-recompiled": (mode("jit-recompiled"), [[*GENERATED, "before"], ["recompiled_inner", *GENERATED[1:], "after"]],
+                                 "main"),
+        "chain jit-forked": (mode("jit-forked"), [GENERATED], "main"),
+    }
+
+
+def follows_chain(functions, chain, first):
+    """Whether a stack, leaf first, has a chain from its leaf on, or from one of the callers, and begins at a function."""
+    if first not in functions or (first != "main" and "main" in functions):
+        return False
+    return any(functions[:len(chain) - skipped] == chain[skipped:] for skipped in range(len(chain)))
+
+
+def measure_chain(command, ways, first):
+    profile, _, err = harness.record("-F", RATE, command=list(map(str, command)))
+    causes = Counter()
+    right = 0
+    for sample in profile.samples:
+        causes[sample.labels.get("truncated", "")] += count([sample])
+        functions = harness.user_part(sample)
+        right += count([sample]) * any(follows_chain(functions, chain, first) for chain in ways)
+    return {
+        "samples": count(profile.samples), "right": right,
+        "truncated": {cause: number for cause, number in causes.most_common() if cause},
+        "summary": next(line for line in err.splitlines() if " samples in " in line),
+    }
+
+
 def cpu_of(function):
     """(result, CPU seconds of the children that the function waits for)."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -214,12 +272,16 @@ def compare_with_perf():
     return rows
 
 
+def is_wanted(name):
+    return not WANTED or any(name.startswith(wanted) for wanted in WANTED)
+
+
 def main():
     SCRATCH.mkdir(parents=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
-    result = {"programs": {}, "failed": {}, "perf": None}
+    result = {"programs": {}, "chains": {}, "failed": {}, "perf": None}
     for name, command in programs().items():
-        if WANTED and not any(name.startswith(wanted) for wanted in WANTED):
+        if not is_wanted(name):
             continue
         if not shutil.which(str(command[0])):
             result["failed"][name] = f"{command[0]} is missing"
@@ -234,6 +296,16 @@ def main():
         if row:
             print("   ", {kind: row[kind] for kind in KINDS}, {path: row for path, row in row["objects"].items()
                                                             if row["callers"] > row["equal"]}, flush=True)
+        harness.run_cleanups()
+        OUT.write_text(json.dumps(result))
+    for name, (command, ways, first) in chains().items():
+        if not is_wanted(name):
+            continue
+        try:
+            result["chains"][name] = measure_chain(command, ways, first)
+        except (harness.Failure, subprocess.CalledProcessError, StopIteration) as error:
+            result["failed"][name] = str(error)[-300:]
+        print(name, result["chains"].get(name, result["failed"].get(name)), flush=True)
         harness.run_cleanups()
         OUT.write_text(json.dumps(result))
     if not WANTED or "perf" in WANTED:
