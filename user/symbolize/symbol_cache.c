@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/param.h>
@@ -21,7 +20,10 @@
 #define FILE_SIZE (PATH_MAX + 512u) /* of the bytes that identify a file */
 #define LOCK_ATTEMPTS 100u
 #define PAGE_SHIFT 12
+#define BLOCK_SHIFT 16
 #define PAGE_RANGES_MAX 32u /* further addresses of the page have entries of their own */
+/* Of one range: further pages on each side of its address. */
+#define PAGES_BESIDE 32u
 
 /*
  * Offsets in the memory, in which they are followed by what they refer to; 0: none. Nothing moves,
@@ -44,6 +46,7 @@ struct cached_line {
 enum key {
 	KEY_ADDRESS, /* itself: the lines belong to no other address */
 	KEY_PAGE, /* the addresses of the page that are in the range have the lines */
+	KEY_BLOCK, /* all addresses of the block have the lines */
 	KEY_FILE, /* 0: all addresses have the lines */
 };
 
@@ -192,21 +195,37 @@ static const char *symbol_cache_string_at(struct symbol_cache *cache, offset pla
 		     : NULL;
 }
 
-/* Writes what identifies a file. Returns its length; FILE_SIZE or more: the build ID is too long.
+/*
+ * Writes what identifies a file: its numbers, then the strings with their NUL. Returns the length;
+ * FILE_SIZE: the strings are too long.
  */
 static size_t symbol_cache_identify(const struct symbol_file *file, char identity[FILE_SIZE])
 {
-	int length = snprintf(identity, FILE_SIZE, "%llx %llx %llx %x %x %s %s",
-			      (unsigned long long)file->device, (unsigned long long)file->inode,
-			      (unsigned long long)file->size, file->generation, file->owner,
-			      file->build_id, file->path);
+	const uint64_t numbers[] = {file->device, file->inode, file->size, file->generation,
+				    file->owner};
+	const size_t build_id = strlen(file->build_id) + 1, path = strlen(file->path) + 1;
 
-	return length < 0 ? FILE_SIZE : (size_t)length;
+	if (sizeof(numbers) + build_id + path >= FILE_SIZE)
+		return FILE_SIZE;
+	memcpy(identity, numbers, sizeof(numbers));
+	memcpy(identity + sizeof(numbers), file->build_id, build_id);
+	memcpy(identity + sizeof(numbers) + build_id, file->path, path);
+	return sizeof(numbers) + build_id + path;
 }
 
 static uint64_t number_of(enum key key, uint64_t address)
 {
-	return key == KEY_ADDRESS ? address : key == KEY_PAGE ? address >> PAGE_SHIFT : 0;
+	switch (key) {
+	case KEY_ADDRESS:
+		return address;
+	case KEY_PAGE:
+		return address >> PAGE_SHIFT;
+	case KEY_BLOCK:
+		return address >> BLOCK_SHIFT;
+	case KEY_FILE:
+		break;
+	}
+	return 0;
 }
 
 static uint32_t hash_entry(const struct symbol_cache *cache, offset file, enum key key,
@@ -256,6 +275,7 @@ static offset find_address(struct symbol_cache *cache, offset file, uint64_t add
 {
 	return *find_entry(cache, file, KEY_ADDRESS, address)
 		       ?: *find_entry(cache, file, KEY_PAGE, address)
+		       ?: *find_entry(cache, file, KEY_BLOCK, address)
 		       ?: *find_entry(cache, file, KEY_FILE, address);
 }
 
@@ -355,20 +375,77 @@ static bool is_crowded(struct symbol_cache *cache, offset file, uint64_t address
 	return count >= PAGE_RANGES_MAX;
 }
 
+/* Whether a range has all of the block of an address. */
+static bool has_block(const struct address_range *range, uint64_t address)
+{
+	const uint64_t first = address >> BLOCK_SHIFT << BLOCK_SHIFT;
+	const uint64_t last = first + ((UINT64_C(1) << BLOCK_SHIFT) - 1);
+
+	return range->start <= first && last < range->end;
+}
+
+/* Adds the lines for the page or the block of an address of the range. */
+static bool add_page(struct symbol_cache *cache, const struct addition *addition, offset file,
+		     uint64_t address)
+{
+	struct addition page = *addition;
+
+	page.address = address;
+	if (has_block(&addition->range, address))
+		return symbol_cache_add_entry(cache, &page, file, KEY_BLOCK);
+	if (!is_crowded(cache, file, address))
+		return symbol_cache_add_entry(cache, &page, file, KEY_PAGE);
+	return address != addition->address ||
+	       symbol_cache_add_entry(cache, &page, file, KEY_ADDRESS);
+}
+
+/* Pages without samples take half of the room at most: a few large functions do not fill it. */
+static bool has_room_beside(const struct symbol_cache *cache)
+{
+	return !symbol_cache_is_full(cache, 2 * cache->entry_count) &&
+	       cache->used <= cache->size / 2;
+}
+
+/* Adds the lines for the pages and blocks of a range: first where its address is. */
+static bool add_pages(struct symbol_cache *cache, const struct addition *addition, offset file)
+{
+	const struct address_range *range = &addition->range;
+	bool complete = add_page(cache, addition, file, addition->address);
+	uint64_t at = addition->address;
+
+	for (unsigned int i = 0; i < PAGES_BESIDE && complete && has_room_beside(cache); i++) {
+		at = has_block(range, at) ? at >> BLOCK_SHIFT << BLOCK_SHIFT
+					  : at >> PAGE_SHIFT << PAGE_SHIFT;
+		if (at <= range->start)
+			break;
+		at--;
+		complete = add_page(cache, addition, file, at);
+	}
+	at = addition->address;
+	for (unsigned int i = 0; i < PAGES_BESIDE && complete && has_room_beside(cache); i++) {
+		at |= has_block(range, at) ? (UINT64_C(1) << BLOCK_SHIFT) - 1
+					   : (UINT64_C(1) << PAGE_SHIFT) - 1;
+		if (at >= range->end - 1)
+			break;
+		at++;
+		complete = add_page(cache, addition, file, at);
+	}
+	return complete;
+}
+
 /* Returns false if there is no room. */
 static bool symbol_cache_try_add(struct symbol_cache *cache, const struct addition *addition)
 {
 	const struct address_range *range = &addition->range;
-	enum key key = KEY_PAGE;
 	offset file;
 
 	if (!add_text(cache, addition->identity, addition->length, &file))
 		return false;
-	if (!range->end || is_crowded(cache, file, addition->address))
-		key = KEY_ADDRESS;
-	else if (!range->start && range->end == UINT64_MAX)
-		key = KEY_FILE;
-	return symbol_cache_add_entry(cache, addition, file, key);
+	if (!range->end)
+		return symbol_cache_add_entry(cache, addition, file, KEY_ADDRESS);
+	if (!range->start && range->end == UINT64_MAX)
+		return symbol_cache_add_entry(cache, addition, file, KEY_FILE);
+	return add_pages(cache, addition, file);
 }
 
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,

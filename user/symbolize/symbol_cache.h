@@ -53,8 +53,9 @@ bool symbol_cache_find(struct symbol_cache *cache, const struct symbol_file *fil
 
 /*
  * Adds the lines of an address, or none (SYMBOL_CACHE_NONE), if there is room. `same` is a range
- * with the address, if all of it has these lines: the part in the page of the address is kept, and
- * all of a file that has no others (from 0 to UINT64_MAX).
+ * with the address, if all of it has these lines: what is kept are the pages and blocks of 64 KiB
+ * around the address, as far as 32 of them in each direction, and all of a file that has no others
+ * (from 0 to UINT64_MAX).
  */
 void symbol_cache_add(struct symbol_cache *cache, const struct symbol_file *file, uint64_t address,
 		      const struct address_range *same, const struct source_line *lines,

@@ -213,20 +213,43 @@ static void ranges_are_found(void **state)
 	expect(&libc, 0x1020, &exact, 1);
 }
 
-/* The part in the page of the address, and later in the page of another one. */
-static void pages_of_a_range_are_kept_one_by_one(void **state)
+/* A function of several pages is found in all of them, wherever its first sample was. */
+static void pages_of_a_range_are_kept(void **state)
 {
+	static const uint64_t addresses[] = {0x1f80, 0x2fff, 0x3123, 0x400f};
+
 	(void)state;
-	add_range(0x2000, 0x1f80, 0x4010, "large");
-	expect_function(0x2000, 0x2fff, "large");
-	assert_false(is_known(&libc, 0x1fff));
-	assert_false(is_known(&libc, 0x3000));
-	add_range(0x1fff, 0x1f80, 0x4010, "large");
-	expect_function(0x1f80, 0x2fff, "large");
-	assert_false(is_known(&libc, 0x1f7f));
-	add_range(0x4000, 0x1f80, 0x4010, "large");
-	expect_function(0x4000, 0x400f, "large");
-	assert_false(is_known(&libc, 0x4010));
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		assert_true(symbol_cache_clear(cache));
+		add_range(addresses[i], 0x1f80, 0x4010, "large");
+		expect_function(0x1f80, 0x1fff, "large");
+		expect_function(0x2000, 0x3fff, "large");
+		expect_function(0x4000, 0x400f, "large");
+		assert_false(is_known(&libc, 0x1f7f));
+		assert_false(is_known(&libc, 0x4010));
+	}
+}
+
+/* A range of many blocks needs few entries, and no more than a limit. */
+static void blocks_of_a_range_are_kept(void **state)
+{
+	static const uint64_t addresses[] = {0x1f80, 0x12345, 0x80000, 0x12400f};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		assert_true(symbol_cache_clear(cache));
+		add_range(addresses[i], 0x1f80, 0x124010, "large");
+		expect_function(0x30000, 0x11ffff, "large");
+		assert_false(is_known(&libc, 0x1f7f));
+		assert_false(is_known(&libc, 0x124010));
+		expect_function(addresses[i], addresses[i], "large");
+	}
+	assert_true(symbol_cache_clear(cache));
+	add_range(UINT64_C(1) << 40, 0x1000, UINT64_MAX, "huge");
+	expect_function(UINT64_C(1) << 40, (UINT64_C(1) << 40) + 32 * 0x10000, "huge");
+	assert_false(is_known(&libc, (UINT64_C(1) << 40) + 33 * 0x10000));
+	assert_true(is_known(&libc, (UINT64_C(1) << 40) - 32 * 0x10000));
+	assert_false(is_known(&libc, (UINT64_C(1) << 40) - 33 * 0x10000));
 }
 
 /* A page with many ranges does not make the cache slow. */
@@ -271,10 +294,22 @@ static void ranges_fill_it(void **state)
 	assert_false(is_known(&libc, 0));
 }
 
+/* One file of large functions, of which a few were sampled, does not end what others have. */
+static void pages_without_samples_leave_room(void **state)
+{
+	(void)state;
+	add_range(0x1000, 0x1000, 0x1010, "first");
+	for (uint64_t i = 1; i < ENTRIES / 2; i++)
+		add_range(i << 30, i << 30, (i + 1) << 30, "large");
+	for (uint64_t i = 1; i < ENTRIES / 2; i++)
+		expect_function(i << 30, (i << 30) + 0xfff, "large");
+	expect_function(0x1000, 0x100f, "first");
+}
+
 static void each_file_has_its_own(void **state)
 {
 	struct symbol_file others[] = {libc, libc, libc, libc, libc, libc, libc, libc};
-	char path[PATH_MAX + 496];
+	char path[PATH_MAX + 465];
 
 	(void)state;
 	others[0].device++;
@@ -294,7 +329,7 @@ static void each_file_has_its_own(void **state)
 		expect(&others[i], 1, &line, 1);
 	}
 	expect(&libc, 1, &simple, 1);
-	/* "1 2 3 4 5 c0ffee PATH": one character less than the limit, and the limit. */
+	/* Five numbers, "c0ffee" and the path: one byte less than the limit, and the limit. */
 	memset(path, '/', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	others[0] = libc;
@@ -486,10 +521,12 @@ int main(void)
 		TEST(lines_are_found),
 		TEST(missing_symbols_are_known),
 		TEST(ranges_are_found),
-		TEST(pages_of_a_range_are_kept_one_by_one),
+		TEST(pages_of_a_range_are_kept),
+		TEST(blocks_of_a_range_are_kept),
 		TEST(crowded_pages_have_addresses),
 		TEST(whole_file_is_one_range),
 		TEST(ranges_fill_it),
+		TEST(pages_without_samples_leave_room),
 		TEST(each_file_has_its_own),
 		TEST(inlined_functions_are_bounded),
 		TEST(errors_are_those_of_the_caller),
