@@ -63,6 +63,7 @@ struct fork_server {
 	int control; /* to the parent */
 	int child_signals; /* signalfd for SIGCHLD */
 	bool has_filter;
+	struct worker_filters filters;
 	struct oom_score oom_score;
 	int64_t ended_cpu[WORKER_KINDS]; /* ns, of workers that were reaped */
 	struct server_worker workers[WORKERS_MAX];
@@ -117,10 +118,11 @@ static unsigned int confine_server(struct fork_server *server)
 /* The server: workers */
 
 static void fork_server_run_worker(const struct fork_server *server, enum worker_kind kind,
-				   const int fds[], size_t count)
+				   const struct worker_filter *filter, const int fds[],
+				   size_t count)
 {
 	/* Without a filter where the server has one, something is wrong. */
-	if (seccomp_confine_worker(fds, count) && server->has_filter)
+	if (seccomp_confine_worker(filter, fds, count) && server->has_filter)
 		_exit(1);
 	server->work(kind, fds, count);
 	_exit(0);
@@ -129,14 +131,16 @@ static void fork_server_run_worker(const struct fork_server *server, enum worker
 static void fork_server_start_worker(struct fork_server *server, enum worker_kind kind,
 				     const int fds[], size_t count)
 {
+	const struct worker_filter *filter;
 	pid_t pid;
 
 	if (!count || kind >= WORKER_KINDS || server->count == WORKERS_MAX)
 		return;
+	filter = worker_filters_prepare(&server->filters, fds + 1, count - 1);
 	oom_score_set(&server->oom_score, true);
 	pid = child_fork(kind == WORKER_UNWIND_TABLE ? CHILD_TABLE_WORKER : CHILD_WORKER);
 	if (pid == 0)
-		fork_server_run_worker(server, kind, fds + 1, count - 1);
+		fork_server_run_worker(server, kind, filter, fds + 1, count - 1);
 	oom_score_set(&server->oom_score, false);
 	if (pid < 0)
 		return;
@@ -354,6 +358,7 @@ static void fork_server_run(int control, worker_function *work)
 	close_other_fds(
 		(int[]){STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, control, server.child_signals},
 		5);
+	worker_filters_open(&server.filters);
 	limit_memory();
 	oom_score_open(&server.oom_score);
 	missing = confine_server(&server);

@@ -4,15 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sandbox/worker_limits.h"
@@ -237,9 +243,9 @@ static int allow_fcntl(scmp_filter_ctx filter)
 }
 
 /* abort() sends a signal to its own thread. */
-static int allow_own_signals(scmp_filter_ctx filter)
+static int allow_own_signals(scmp_filter_ctx filter, unsigned int pid)
 {
-	return allow_masked(filter, SCMP_SYS(tgkill), 0, UINT_MAX, (unsigned int)getpid());
+	return allow_masked(filter, SCMP_SYS(tgkill), 0, UINT_MAX, pid);
 }
 
 /*
@@ -298,14 +304,14 @@ static int load_filter(scmp_filter_ctx filter, int err)
 	return err;
 }
 
-int seccomp_confine_worker(const int ends[], size_t count)
+/* Returns the filter of a worker, which the caller frees; NULL: it could not be made. */
+static scmp_filter_ctx make_worker_filter(const int ends[], size_t count, unsigned int pid)
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ERRNO(EPERM));
 	int err;
 
-	close_other_fds(ends, count);
 	if (!filter)
-		return -ENOMEM;
+		return NULL;
 	err = add_calls(filter, SCMP_ACT_ALLOW, allowed_calls, COUNT(allowed_calls));
 	for (size_t i = 0; i < count && !err; i++)
 		err = allow_end(filter, ends[i]);
@@ -316,8 +322,128 @@ int seccomp_confine_worker(const int ends[], size_t count)
 	if (!err)
 		err = allow_fcntl(filter);
 	if (!err)
-		err = allow_own_signals(filter);
-	return load_filter(filter, err);
+		err = allow_own_signals(filter, pid);
+	if (!err)
+		return filter;
+	seccomp_release(filter);
+	return NULL;
+}
+
+/* Stands for the process ID of a worker in a filter that is kept: above all that there are. */
+#define PID_OF_WORKER 0x7ffffff1u
+
+void worker_filters_open(struct worker_filters *filters)
+{
+	*filters = (struct worker_filters){.file = memfd_create("filters", MFD_CLOEXEC)};
+}
+
+void worker_filters_close(struct worker_filters *filters)
+{
+	for (size_t i = 0; i < WORKER_FILTERS_MAX; i++)
+		free(filters->items[i].program);
+	if (filters->file >= 0)
+		close(filters->file);
+	*filters = (struct worker_filters){.file = -1};
+}
+
+/* Reads the program that was written to a file. Returns whether there is one. */
+static bool worker_filter_read(struct worker_filter *kept, int file)
+{
+	const off_t size = lseek(file, 0, SEEK_CUR);
+	const size_t length = size > 0 ? (size_t)size / sizeof(*kept->program) : 0;
+	struct sock_filter *program;
+
+	if (!length || length > BPF_MAXINSNS || size % (off_t)sizeof(*program))
+		return false;
+	program = malloc((size_t)size);
+	if (!program)
+		return false;
+	if (pread(file, program, (size_t)size, 0) != (ssize_t)size) {
+		free(program);
+		return false;
+	}
+	kept->program = program;
+	kept->length = (uint16_t)length;
+	return true;
+}
+
+/* Finds the comparison with the process ID. Returns whether there is one, and no other. */
+static bool worker_filter_find_pid(struct worker_filter *kept)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < kept->length; i++) {
+		if (kept->program[i].k != PID_OF_WORKER)
+			continue;
+		found += kept->program[i].code == (BPF_JMP | BPF_JEQ | BPF_K) ? 1 : 2;
+		kept->pid_at = (uint16_t)i;
+	}
+	return found == 1;
+}
+
+static bool worker_filter_make(struct worker_filter *kept, int file)
+{
+	scmp_filter_ctx filter = make_worker_filter(kept->ends, kept->count, PID_OF_WORKER);
+	bool made = filter && !lseek(file, 0, SEEK_SET) && !seccomp_export_bpf(filter, file) &&
+		    worker_filter_read(kept, file);
+
+	if (filter)
+		seccomp_release(filter);
+	if (!made || worker_filter_find_pid(kept))
+		return made;
+	free(kept->program);
+	return false;
+}
+
+const struct worker_filter *worker_filters_prepare(struct worker_filters *filters, const int ends[],
+						   size_t count)
+{
+	struct worker_filter kept = {.count = count};
+
+	if (filters->file < 0 || count > WORKER_ENDS_MAX)
+		return NULL;
+	for (size_t i = 0; i < WORKER_FILTERS_MAX; i++) {
+		const struct worker_filter *item = &filters->items[i];
+
+		if (item->program && item->count == count &&
+		    !memcmp(item->ends, ends, count * sizeof(*ends)))
+			return item;
+	}
+	memcpy(kept.ends, ends, count * sizeof(*ends));
+	if (!worker_filter_make(&kept, filters->file))
+		return NULL;
+	free(filters->items[filters->next].program);
+	filters->items[filters->next] = kept;
+	filters->next = (filters->next + 1) % WORKER_FILTERS_MAX;
+	return &filters->items[(filters->next + WORKER_FILTERS_MAX - 1) % WORKER_FILTERS_MAX];
+}
+
+/* As load_filter(). The program is this process's own: its parent has a copy. */
+static int load_kept(const struct worker_filter *kept)
+{
+	const struct sock_fprog program = {.len = kept->length, .filter = kept->program};
+
+	kept->program[kept->pid_at].k = (uint32_t)getpid();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	if (!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		     &program))
+		return 0;
+	/* Kernels before 4.17 don't know the flag; see make_filter(). */
+	if (errno == EINVAL && !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
+		return 0;
+	return -errno;
+}
+
+int seccomp_confine_worker(const struct worker_filter *kept, const int ends[], size_t count)
+{
+	scmp_filter_ctx filter;
+
+	close_other_fds(ends, count);
+	if (kept)
+		return load_kept(kept);
+	filter = make_worker_filter(ends, count, (unsigned int)getpid());
+	return filter ? load_filter(filter, 0) : -ENOMEM;
 }
 
 int seccomp_confine_server(void)

@@ -4,16 +4,53 @@
 #ifndef STACKBEAT_SANDBOX_SECCOMP_FILTER_H
 #define STACKBEAT_SANDBOX_SECCOMP_FILTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+struct sock_filter;
+
+#define WORKER_ENDS_MAX 4u
+#define WORKER_FILTERS_MAX 8u
+
+/* A filter for workers that have the same `ends`. */
+struct worker_filter {
+	struct sock_filter *program; /* NULL: none */
+	uint16_t length; /* in instructions */
+	uint16_t pid_at; /* of the instruction that has the worker's process ID */
+	size_t count;
+	int ends[WORKER_ENDS_MAX];
+};
+
+/*
+ * The filters that a process keeps for the workers that it forks: it takes as long to make one as
+ * all else that a small worker does.
+ */
+struct worker_filters {
+	int file; /* where programs are written; -1: none is kept */
+	struct worker_filter items[WORKER_FILTERS_MAX];
+	size_t next; /* to be replaced */
+};
+
+/* Without memory, no filter is kept. */
+void worker_filters_open(struct worker_filters *filters);
+void worker_filters_close(struct worker_filters *filters);
+
+/*
+ * Returns the filter of a worker with these `ends`, which is to be forked, valid until the next
+ * call; NULL: none can be kept.
+ */
+const struct worker_filter *worker_filters_prepare(struct worker_filters *filters, const int ends[],
+						   size_t count);
 
 /*
  * Restricts this process, which must have one thread, to its memory and to open files: it may
  * allocate memory, read and map what is open, send to and receive from `ends` (`count` fds of pipes
- * or sockets), and exit. It can't open a file. Closes all fds except `ends`. Returns 0, or a
- * negative errno value if the kernel has no seccomp filters, or a container forbids them; the
- * process has no filter then.
+ * or sockets), and exit. It can't open a file. Closes all fds except `ends`. `kept` was prepared by
+ * the parent for the same `ends`, or is NULL. Returns 0, or a negative errno value if the kernel
+ * has no seccomp filters, or a container forbids them; the process has no filter then.
  */
-int seccomp_confine_worker(const int ends[], size_t count);
+int seccomp_confine_worker(const struct worker_filter *kept, const int ends[], size_t count);
 
 /*
  * Restricts a process that forks such workers: it may do what they may, fork without new

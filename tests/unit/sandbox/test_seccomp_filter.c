@@ -343,19 +343,24 @@ static const struct {
 	{"change_flags", change_flags},
 };
 
+/* Of no file: each sandbox makes its own filter. */
+static struct worker_filters filters = {.file = -1};
+
 /* Returns the result of `function` in the sandbox: 0, its errno value, or -1 if it is killed. */
 static int try_in_sandbox(long (*function)(void), int *status)
 {
+	const struct worker_filter *kept;
 	int ends[2], result = -1;
 	pid_t child;
 
 	assert_int_equal(pipe(ends), 0);
 	present_fd = open(present, O_RDONLY | O_CLOEXEC);
+	kept = worker_filters_prepare(&filters, (int[]){ends[1], present_fd}, 2);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the tests */
-		if (seccomp_confine_worker((int[]){ends[1], present_fd}, 2))
+		if (seccomp_confine_worker(kept, (int[]){ends[1], present_fd}, 2))
 			_exit(1);
 		errno = ENODATA; /* for failures that set no errno */
 		result = function() < 0 ? errno : 0;
@@ -447,7 +452,7 @@ static long use_fcntl(void)
 /* As in a container that forbids filters. */
 static long confine_again(void)
 {
-	return seccomp_confine_worker(&present_fd, 1);
+	return seccomp_confine_worker(NULL, &present_fd, 1);
 }
 
 static void allows_reading_and_memory(void **state)
@@ -605,6 +610,54 @@ static void other_abis_are_killed(void **state)
 	assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
 }
 #endif
+
+/* Made once, in the parent, for all workers with the same descriptors. */
+static void kept_filters_do_the_same(void **state)
+{
+	worker_filters_open(&filters);
+	assert_true(filters.file >= 0);
+	refuses_everything_but_reading(state);
+	allows_reading_and_memory(state);
+	closes_other_fds(state);
+	abort_kills_with_its_signal(state);
+#ifdef __x86_64__
+	other_abis_are_killed(state);
+#endif
+	assert_non_null(filters.items[0].program);
+	assert_null(filters.items[1].program);
+	worker_filters_close(&filters);
+}
+
+static const struct worker_filter *prepare_kept(int first)
+{
+	return worker_filters_prepare(&filters, (int[]){first, 3}, 2);
+}
+
+static void few_filters_are_kept(void **state)
+{
+	const struct worker_filter *kept;
+
+	(void)state;
+	assert_null(prepare_kept(10));
+	worker_filters_open(&filters);
+	assert_null(worker_filters_prepare(&filters, (int[]){3, 4, 5, 6, 7}, WORKER_ENDS_MAX + 1));
+	for (int i = 0; i < (int)WORKER_FILTERS_MAX; i++) {
+		kept = prepare_kept(10 + i);
+		assert_non_null(kept);
+		assert_int_equal(kept->ends[0], 10 + i);
+	}
+	kept = prepare_kept(10);
+	assert_ptr_equal(kept, &filters.items[0]);
+	assert_int_equal(kept->ends[0], 10);
+	/* The first filter is replaced. */
+	assert_ptr_equal(prepare_kept(50), kept);
+	assert_int_equal(kept->ends[0], 50);
+	assert_ptr_equal(prepare_kept(10), &filters.items[1]);
+	/* A longer program was in the file before. */
+	kept = worker_filters_prepare(&filters, (int[]){3}, 1);
+	assert_true(kept->length < filters.items[0].length);
+	worker_filters_close(&filters);
+}
 
 static long read_only_memory(void)
 {
@@ -839,6 +892,8 @@ int main(void)
 		cmocka_unit_test(closes_other_fds),
 		cmocka_unit_test(fds_are_closed_or_replaced),
 		cmocka_unit_test(abort_kills_with_its_signal),
+		cmocka_unit_test(kept_filters_do_the_same),
+		cmocka_unit_test(few_filters_are_kept),
 #ifdef __x86_64__
 		cmocka_unit_test(other_abis_are_killed),
 #endif
