@@ -177,15 +177,18 @@ static bool path_in_root(const void *root, const char *name, char path[PATH_MAX]
 	return snprintf(path, PATH_MAX, "%s%s", (const char *)root, name) < PATH_MAX;
 }
 
-/* Takes ownership of `kernel`, which may be NULL. `kallsyms` and `modules`: NULL: none. */
-static struct kernel *kernel_read_lists(struct kernel *kernel, const char *kallsyms,
+/*
+ * Takes ownership of `kernel`, which may be NULL. `text` is the start of the kernel's code; 0: it
+ * is in `kallsyms`. `kallsyms` and `modules`: NULL: none.
+ */
+static struct kernel *kernel_read_lists(struct kernel *kernel, uint64_t text, const char *kallsyms,
 					const char *modules)
 {
-	struct kernel_mapping self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
+	struct kernel_mapping self = {.name = KERNEL_MAPPING, .start = text, .limit = UINT64_MAX};
 
 	if (!kernel)
 		return NULL;
-	if (kallsyms)
+	if (kallsyms && !text)
 		kallsyms_text(kallsyms, &self.start);
 	if (kernel_add_mapping(kernel, &self) == 0 &&
 	    (!modules || read_modules(kernel, modules) == 0) && index_names(kernel) == 0)
@@ -194,17 +197,22 @@ static struct kernel *kernel_read_lists(struct kernel *kernel, const char *kalls
 	return NULL;
 }
 
-static struct kernel *read_files(struct kernel *kernel)
+static struct kernel *read_files(struct kernel *kernel, uint64_t text)
 {
 	char kallsyms[PATH_MAX], modules[PATH_MAX];
 	bool has_kallsyms = kernel->path(kernel->path_arg, KALLSYMS_PATH, kallsyms);
 	bool has_modules = kernel->path(kernel->path_arg, MODULES_PATH, modules);
 
-	return kernel_read_lists(kernel, has_kallsyms ? kallsyms : NULL,
+	return kernel_read_lists(kernel, text, has_kallsyms ? kallsyms : NULL,
 				 has_modules ? modules : NULL);
 }
 
 struct kernel *kernel_new(const char *root)
+{
+	return kernel_new_at(root, 0);
+}
+
+struct kernel *kernel_new_at(const char *root, uint64_t text)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 
@@ -217,7 +225,7 @@ struct kernel *kernel_new(const char *root)
 	}
 	kernel->path = path_in_root;
 	kernel->path_arg = kernel->root;
-	return read_files(kernel);
+	return read_files(kernel, text);
 }
 
 struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg)
@@ -228,12 +236,12 @@ struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg)
 		return NULL;
 	kernel->path = path;
 	kernel->path_arg = path_arg;
-	return read_files(kernel);
+	return read_files(kernel, 0);
 }
 
 struct kernel *kernel_from_kallsyms(const char *path)
 {
-	return kernel_read_lists(calloc(1, sizeof(struct kernel)), path, NULL);
+	return kernel_read_lists(calloc(1, sizeof(struct kernel)), 0, path, NULL);
 }
 
 void kernel_free(struct kernel *kernel)

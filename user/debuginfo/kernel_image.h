@@ -39,6 +39,9 @@ struct kernel_mapping {
  * NULL, too.
  */
 struct kernel *kernel_new(const char *root);
+
+/* As kernel_new(); `text` is the start of the kernel's code, if it is known, or 0: it is read. */
+struct kernel *kernel_new_at(const char *root, uint64_t text);
 void kernel_free(struct kernel *kernel);
 
 /*

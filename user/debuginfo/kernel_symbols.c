@@ -235,6 +235,9 @@ void kernel_symbols_refresh(struct kernel_symbols *symbols, const char *root)
 	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
 	if (!modules || kallsyms_read(path, &symbols->table, &ignored))
 		symbols->table = NULL;
+	/* Each profile would read the symbols up to this one. */
+	if (symbols->table && !kallsyms_text(path, &symbols->text))
+		symbols->text = 0;
 	symbols->modules = modules;
 }
 

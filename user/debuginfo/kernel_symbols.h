@@ -33,6 +33,7 @@ int kernel_symbols_read(struct file_cache *cache, const char *root, struct kalls
 /* All zero: none are kept. */
 struct kernel_symbols {
 	struct kallsyms *table; /* NULL: none */
+	uint64_t text; /* where the kernel's code starts; 0: unknown */
 	/* Private: hash of the modules of the last attempt to read it, and calls since then. */
 	uint64_t modules;
 	unsigned int calls;

@@ -42,6 +42,7 @@ void live_symbols_use(struct live_symbols *symbols, struct recording *recording)
 		now = symbols->cache_start_ns;
 	symbols->cache_start_ns = now;
 	recording->kallsyms = symbols->kernel.table;
+	recording->kernel_text = symbols->kernel.text;
 	recording->tolerated_missing = tolerated_missing(symbols, monotonic_ns);
 	recording->cache = symbols->cache;
 }

@@ -30,6 +30,7 @@ struct recording {
 	const struct symbolize_options *symbolize;
 	/* Kept symbols of the kernel (debuginfo/kernel_symbols.h); NULL: they are read. */
 	const struct kallsyms *kallsyms;
+	uint64_t kernel_text; /* where the kernel's code starts; 0: it is read */
 	const struct gone_parts *gone; /* of kernel modules, in the window; NULL: none */
 	/*
 	 * Percentage of the samples of a profile that may have functions of the kernel without kept

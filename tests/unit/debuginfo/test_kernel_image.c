@@ -49,6 +49,12 @@ static void modules_are_found_by_address_and_name(void **state)
 	assert_null(kernel_mapping_by_name(kernel, "[fourth]"));
 	assert_null(kernel_mapping_by_name(kernel, "first"));
 	kernel_free(kernel);
+	/* A start that is known is not read. */
+	kernel = kernel_new_at(sandbox, 0x1234000);
+	assert_non_null(kernel);
+	assert_true(kernel_mapping_by_name(kernel, KERNEL_MAPPING)->start == 0x1234000);
+	assert_true(kernel_mapping_by_name(kernel, "[second]")->start == MODULES + 0x10000);
+	kernel_free(kernel);
 }
 
 /* Of a kernel that hides its addresses, and of hostile archives. */

@@ -126,7 +126,16 @@ static void are_read_once(void **state)
 	assert_null(symbols.table);
 	kernel_symbols_refresh(&symbols, root);
 	expect_first(&symbols, "later");
+	assert_int_equal(symbols.text, 0);
 	kernel_symbols_clear(&symbols);
+	write_symbols("_text");
+	kernel_symbols_refresh(&symbols, root);
+	assert_true(symbols.text == TEXT);
+	write_symbols("later");
+	kernel_symbols_refresh(&symbols, root);
+	assert_true(symbols.text == TEXT);
+	kernel_symbols_clear(&symbols);
+	assert_int_equal(symbols.text, 0);
 }
 
 static void expect_read_again(struct kernel_symbols *symbols, const char *modules)
