@@ -15,6 +15,7 @@
 struct gzip_writer {
 	struct atomic_file *file;
 	struct error *error;
+	bool has_stream;
 	z_stream stream;
 	int result; /* 0, or the negative errno value that ended the writing */
 	size_t used; /* bytes in `input` */
@@ -29,7 +30,9 @@ struct gzip_writer *gzip_writer_new(struct atomic_file *file, enum gzip_effort e
 
 	if (!writer)
 		return NULL;
-	if (deflateInit2(&writer->stream,
+	writer->has_stream = effort != GZIP_NONE;
+	if (writer->has_stream &&
+	    deflateInit2(&writer->stream,
 			 effort == GZIP_FAST ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION, Z_DEFLATED,
 			 WINDOW_BITS, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(writer);
@@ -49,6 +52,11 @@ static void compress_input(struct gzip_writer *writer, int flush)
 	writer->used = 0;
 	if (writer->result)
 		return;
+	if (!writer->has_stream) {
+		writer->result = atomic_file_write(writer->file, writer->input, stream->avail_in,
+						   writer->error);
+		return;
+	}
 	do {
 		stream->next_out = writer->output;
 		stream->avail_out = CHUNK;
@@ -87,7 +95,8 @@ void gzip_writer_free(struct gzip_writer *writer)
 {
 	if (!writer)
 		return;
-	deflateEnd(&writer->stream);
+	if (writer->has_stream)
+		deflateEnd(&writer->stream);
 	free(writer);
 }
 

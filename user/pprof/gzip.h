@@ -14,6 +14,7 @@ struct gzip_writer;
 enum gzip_effort {
 	GZIP_DEFAULT,
 	GZIP_FAST, /* a third of the time, about a tenth larger */
+	GZIP_NONE, /* the bytes as they are, without a stream */
 };
 
 /*

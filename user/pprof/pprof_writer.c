@@ -457,3 +457,9 @@ int pprof_write_fd_fast(const struct profile *profile, int fd, const char *name,
 {
 	return write_fd(profile, fd, name, GZIP_FAST, error);
 }
+
+int pprof_write_fd_plain(const struct profile *profile, int fd, const char *name,
+			 struct error *error)
+{
+	return write_fd(profile, fd, name, GZIP_NONE, error);
+}

@@ -25,4 +25,8 @@ int pprof_write_fast(const struct profile *profile, const char *path, uint64_t *
 int pprof_write_fd_fast(const struct profile *profile, int fd, const char *name,
 			struct error *error);
 
+/* As pprof_write_fd(), not gzipped: for a process that reads it at once. */
+int pprof_write_fd_plain(const struct profile *profile, int fd, const char *name,
+			 struct error *error);
+
 #endif

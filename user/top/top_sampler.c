@@ -141,7 +141,7 @@ static int top_sampler_export(void *arg, struct child *child, struct error *erro
 	/* Without memory for symbols, the samples are worth a profile. */
 	export_profile(work->window, recording->recorder.collector.files, slice, &truncated,
 		       &warning, &missing);
-	err = pprof_write_fd_fast(work->window->profile, child->file, "samples", error);
+	err = pprof_write_fd_plain(work->window->profile, child->file, "samples", error);
 	if (err)
 		return err;
 	message.counts = (struct top_counts){

@@ -336,30 +336,65 @@ static void *expanded_file(const char *path, size_t *size)
 static void fast_files_have_the_same_contents(void **state)
 {
 	char *paths[] = {scratch_file(state, "profile"), scratch_file(state, "fast"),
-			 scratch_file(state, "fast-fd")};
+			 scratch_file(state, "fast-fd"), scratch_file(state, "plain")};
 	struct profile *built = example_profile();
 	uint64_t sizes[2];
-	size_t size[3];
-	void *bytes[3];
+	size_t size[4];
+	void *bytes[4];
 	int fd = open(paths[2], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int plain = open(paths[3], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
-	assert_true(fd >= 0);
+	assert_true(fd >= 0 && plain >= 0);
+	assert_int_equal(pprof_write_fd_plain(built, plain, "plain", NULL), 0);
 	assert_int_equal(pprof_write(built, paths[0], &sizes[0], NULL), 0);
 	assert_int_equal(pprof_write_fast(built, paths[1], &sizes[1], NULL), 0);
 	assert_int_equal(pprof_write_fd_fast(built, fd, "fast", NULL), 0);
 	assert_int_equal(lseek(fd, 0, SEEK_END), sizes[1]);
 	close(fd);
 	assert_true(sizes[0] < sizes[1]);
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < 4; i++)
 		bytes[i] = expanded_file(paths[i], &size[i]);
-	for (size_t i = 1; i < 3; i++) {
+	assert_int_equal(lseek(plain, 0, SEEK_END), size[0]);
+	close(plain);
+	for (size_t i = 1; i < 4; i++) {
 		assert_int_equal(size[i], size[0]);
 		assert_memory_equal(bytes[i], bytes[0], size[0]);
 	}
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		free(bytes[i]);
 		free(paths[i]);
 	}
+	profile_free(built);
+}
+
+/* Longer than the buffer of the writer. */
+static void long_plain_file_is_read(void **state)
+{
+	char *path = scratch_file(state, "plain");
+	struct profile *built = example_profile(), *profile;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	const size_t comments = built->comments.count;
+
+	assert_true(fd >= 0);
+	for (int i = 0; i < 300; i++)
+		profile_comment(built, "%0900d", i);
+	assert_int_equal(pprof_write_fd_plain(built, fd, "plain", NULL), 0);
+	assert_true(lseek(fd, 0, SEEK_END) > 300 * 900);
+	close(fd);
+	profile = pprof_read(path, NULL);
+	assert_non_null(profile);
+	assert_int_equal(profile->comments.count, comments + 300);
+	for (size_t i = comments; i < profile->comments.count; i++)
+		assert_string_equal(profile_text(profile, profile->comments.items[i]),
+				    profile_text(built, built->comments.items[i]));
+	profile_free(profile);
+	profile_free(built);
+	free(path);
+	/* A full disk is noticed. */
+	built = example_profile();
+	fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pprof_write_fd_plain(built, fd, "plain", NULL), -ENOSPC);
+	close(fd);
 	profile_free(built);
 }
 
@@ -858,6 +893,7 @@ int main(void)
 		SCRATCH_TEST(large_profiles_are_preserved),
 		SCRATCH_TEST(bytes_of_a_profile_are_those_allocated),
 		SCRATCH_TEST(fast_files_have_the_same_contents),
+		SCRATCH_TEST(long_plain_file_is_read),
 		SCRATCH_TEST(standard_input_is_read),
 		SCRATCH_TEST(memory_is_a_small_multiple_of_the_file),
 		SCRATCH_TEST(write_errors_leave_no_file),
