@@ -11,6 +11,7 @@
 
 #include "doctor/patient.h"
 #include "doctor/programs.h"
+#include "lib/module_file.h"
 #include "lib/small_file.h"
 
 #define KERNEL_MIN_MAJOR 5
@@ -91,6 +92,7 @@ static void check_headers(struct patient *patient)
 static void check_module(struct patient *patient)
 {
 	const bool is_installed = is_module_installed(patient);
+	char path[PATH_MAX], remedy[256];
 
 	patient->has_module = true;
 	if (is_module_loaded(patient)) {
@@ -98,6 +100,13 @@ static void check_module(struct patient *patient)
 	} else if (is_installed || is_module_built(patient)) {
 		patient_report(patient, FINDING_OK, "", "%s; record loads it",
 			       is_installed ? "installed" : "built");
+	} else if (module_file_find(patient->root, patient->release, path)) {
+		patient->has_module = false;
+		snprintf(remedy, sizeof(remedy), "depmod %.128s", patient->release);
+		patient_report(patient, FINDING_WARNING, remedy,
+			       "%s is there, and modprobe does not find it: samples come from "
+			       "perf events",
+			       path);
 	} else {
 		patient->has_module = false;
 		patient_report(patient, FINDING_WARNING,

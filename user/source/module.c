@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
+#include "lib/module_file.h"
 #include "lib/module_rules.h"
 
 #define SYS_MODULE "/sys/module/" MODULE_NAME
@@ -92,6 +93,10 @@ static int module_find(struct kmod_ctx *context, struct kmod_module **module, st
 				 "/lib/modules from this service: 'stackbeat load', as root, says "
 				 "what is missing");
 	uname(&kernel);
+	if (module_file_find("", kernel.release, path))
+		return error_set(error, ENOENT,
+				 "modprobe does not find %s: 'depmod %s' as root lists it", path,
+				 kernel.release);
 	return error_set(
 		error, ENOENT,
 		"there is no " MODULE_NAME ".ko for kernel %s, neither in the build tree "

@@ -122,6 +122,18 @@ static void module_is_found_wherever_it_is(void **state)
 	expect("module", FINDING_OK, "loaded", "");
 }
 
+/* DKMS leaves depmod to the package of the kernel. */
+static void module_that_modprobe_does_not_find_has_a_remedy(void **state)
+{
+	(void)state;
+	place("lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz", "");
+	place("lib/modules/" RELEASE "/modules.dep", "kernel/a.ko:\n");
+	assert_true(examine());
+	expect("module", FINDING_WARNING,
+	       "/lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz is there", "depmod " RELEASE);
+	expect("recording", FINDING_OK, "possible by perf events", "");
+}
+
 /* Only a module of its own counts, not what others depend on. */
 static void module_of_another_name_is_none(void **state)
 {
@@ -385,6 +397,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MACHINE_TEST(machine_without_a_module_records_by_perf_events),
 		MACHINE_TEST(module_is_found_wherever_it_is),
+		MACHINE_TEST(module_that_modprobe_does_not_find_has_a_remedy),
 		MACHINE_TEST(module_of_another_name_is_none),
 		MACHINE_TEST(rules_of_modules_have_remedies),
 		MACHINE_TEST(user_without_rights_records_what_the_level_permits),

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include "lib/error.h"
+#include "lib/module_file.h"
 #include "lib/module_rules.h"
 #include "sandbox.h"
 
@@ -21,6 +22,7 @@
 /* The kernel and the library, and what they have received. */
 static struct {
 	bool loaded, in_build_tree, in_lib_modules;
+	bool is_unlisted; /* in /lib/modules, and modprobe does not find it */
 	bool hidden, no_modules; /* the directory */
 	bool loads_meanwhile; /* another process does */
 	int insert_err, remove_err, path_err, name_err;
@@ -53,6 +55,13 @@ int stat(const char *path, struct stat *st)
 		return fstatat(AT_FDCWD, path, st, 0);
 	*st = (struct stat){.st_mode = S_IFDIR | (fake.hidden ? 0 : 0755)};
 	return fake.no_modules ? -1 : 0;
+}
+
+bool module_file_find(const char *root, const char *release, char path[PATH_MAX])
+{
+	assert_string_equal(root, "");
+	snprintf(path, PATH_MAX, "/lib/modules/%s/extra/stackbeat.ko", release);
+	return fake.is_unlisted;
 }
 
 void module_rules_read(struct module_rules *rules, const char *root)
@@ -295,6 +304,26 @@ static void installed_module_is_found(void **state)
 	assert_non_null(strstr(error.text, "there is no stackbeat.ko for kernel"));
 }
 
+static void unlisted_module_has_a_remedy(void **state)
+{
+	struct utsname kernel;
+	char text[512];
+
+	(void)state;
+	assert_int_equal(uname(&kernel), 0);
+	fake.is_unlisted = true;
+	assert_int_equal(load(NULL, NULL), -ENOENT);
+	snprintf(text, sizeof(text),
+		 "modprobe does not find /lib/modules/%s/extra/stackbeat.ko: 'depmod %s' as root "
+		 "lists it",
+		 kernel.release, kernel.release);
+	assert_string_equal(error.text, text);
+	assert_string_equal(path, "");
+	/* Listed, it is loaded. */
+	fake.in_lib_modules = true;
+	assert_int_equal(load(NULL, NULL), 0);
+}
+
 /* In a service with ProtectKernelModules=, nobody knows whether there is a module. */
 static void module_may_be_hidden(void **state)
 {
@@ -479,6 +508,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(build_tree_comes_first),
 		TEST(installed_module_is_found),
+		TEST(unlisted_module_has_a_remedy),
 		TEST(module_may_be_hidden),
 		TEST(errors_of_loading_come_with_advice),
 		TEST(refused_modules_have_a_remedy),
