@@ -396,7 +396,7 @@ deb: dist ## Build Debian packages of the command, the module (DKMS) and the ser
 	$(Q)scripts/deb $(DIST) $(B)/deb
 
 .PHONY: check-packages
-check-packages: ## Build the packages twice, and install, upgrade and purge them in chroots of Debian
+check-packages: ## Build the packages twice, and install, upgrade and purge them in chroots of Debian; build the image
 	$(Q)tests/check packages
 
 .PHONY: deps

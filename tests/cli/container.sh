@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # container.sh [TIER]: `stackbeat serve` in a container with the rights of packaging/kubernetes/daemonset.yaml: with all of
-# them, everything works, and (tier `long`) without any of them, something does not. container.py is the runtime.
+# them, everything works, and (tier `long`) without any of them, something does not. container.py is the runtime. The variable
+# STACKBEAT_IMAGE may name the root directory of an image of packaging/Dockerfile.
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
@@ -49,9 +50,13 @@ int main(void)
 }
 END
 
-# The image without what only the Dockerfile can make: the command, its libraries and the user.
+# The image, or without one its parts that need no Dockerfile: the command, its libraries and the user.
 make_root() {
 	local library http
+	if [[ ${STACKBEAT_IMAGE:-} ]]; then
+		cp -a "$STACKBEAT_IMAGE" "$scratch/root"
+		return
+	fi
 	http=$(ldconfig -p | awk '/libmicrohttpd\.so\.12 / && !found++ { print $NF }')
 	mkdir -p "$scratch"/root/{proc,sys,dev,etc,usr/bin,var/lib/stackbeat}
 	: >"$scratch/root/dev/null"
