@@ -15,10 +15,21 @@ static void look_up(const struct kallsyms *kallsyms, uint64_t address)
 		abort();
 }
 
+/* Modules are in the order of their pages, each with a function that is there or behind. */
+static int take_module(void *arg, const char *module, uint64_t start)
+{
+	uint64_t *last = arg;
+
+	if (!*module || start % 4096 || start < *last)
+		abort();
+	*last = start;
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kallsyms *kallsyms;
-	uint64_t address;
+	uint64_t address, last_module = 0;
 	struct error error;
 	FILE *stream;
 
@@ -32,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (unsigned int bit = 0; bit < 64; bit++)
 			look_up(kallsyms, address ^ (UINT64_C(1) << bit));
 		look_up(kallsyms, address);
+		kallsyms_each_module(kallsyms, take_module, &last_module);
 		kallsyms_free(kallsyms);
 	}
 	fclose(stream);
