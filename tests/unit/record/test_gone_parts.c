@@ -52,7 +52,8 @@ static int fake_module_symbols(const struct device *device,
 	if (size < symbols->size)
 		return -ENOSPC;
 	kernel.texts += size > 0;
-	memset((void *)(uintptr_t)buffer, 'a' + (int)part->serial, symbols->size);
+	if (size)
+		memset((void *)(uintptr_t)buffer, 'a' + (int)part->serial, symbols->size);
 	return 0;
 }
 
