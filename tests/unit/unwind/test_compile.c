@@ -16,6 +16,7 @@
 #include "unwind/compile.h"
 
 #define PAGE 4096u
+#define CODE_MAX ((size_t)64 << 10) /* of a case; large code begins there */
 
 /* Replaces libc's function: behind the last page of a file, nothing can be read. */
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
@@ -563,6 +564,301 @@ static void code_of_stubs(void **state)
 	}
 }
 
+/* Code without call frame information, by its bytes */
+
+/* A program whose segment at 0x2000 gets the bytes of each case. */
+static struct {
+	unsigned char *bytes;
+	size_t size; /* without the bytes of a case */
+	size_t header; /* offset of the segment's header */
+} frame;
+
+static void make_frame(void)
+{
+	Elf64_Phdr segment;
+	Elf64_Ehdr elf;
+
+	frame.bytes =
+		assemble(MORE, FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\n", &frame.size);
+	frame.size = frame.size / PAGE * PAGE + PAGE;
+	frame.bytes = realloc(frame.bytes, frame.size + CODE_MAX);
+	assert_non_null(frame.bytes);
+	memcpy(&elf, frame.bytes, sizeof(elf));
+	for (size_t i = 0; i < elf.e_phnum; i++) {
+		const size_t header = elf.e_phoff + i * sizeof(segment);
+
+		memcpy(&segment, frame.bytes + header, sizeof(segment));
+		if (segment.p_type == PT_LOAD && segment.p_vaddr == 0x2000)
+			frame.header = header;
+	}
+	assert_true(frame.header);
+}
+
+/* As a character: see expect_code(). */
+static char rule_at(uint64_t address)
+{
+	static const struct {
+		struct stackbeat_unwind_rule rule;
+		char character;
+	} rules[] = {
+		{{.kind_base = STACKBEAT_UNWIND_CALLER | CFI_RSP << 4, .cfa = 8}, 'c'},
+		{{.kind_base = STACKBEAT_UNWIND_CALLER | CFI_RSP << 4, .cfa = 16}, 'p'},
+		{{.kind_base = STACKBEAT_UNWIND_CALLER | CFI_RBP << 4, .cfa = 16}, 'f'},
+	};
+	const struct stackbeat_unwind_rule *rule = stackbeat_unwind_find(&view, address);
+
+	if (!rule || (rule->kind_base & 0xf) == STACKBEAT_UNWIND_NONE)
+		return '.';
+	if ((rule->kind_base & 0xf) == STACKBEAT_UNWIND_END)
+		return 'e';
+	if ((rule->kind_base & 0xf) == STACKBEAT_UNWIND_SIGNAL)
+		return 's';
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (rule->kind_base == rules[i].rule.kind_base && rule->cfa == rules[i].rule.cfa)
+			return rules[i].character;
+	}
+	return '?';
+}
+
+static void compile_code(const void *code, size_t size)
+{
+	Elf64_Phdr segment;
+
+	assert_true(size <= CODE_MAX);
+	memcpy(&segment, frame.bytes + frame.header, sizeof(segment));
+	segment.p_offset = frame.size;
+	segment.p_filesz = segment.p_memsz = size;
+	memcpy(frame.bytes + frame.header, &segment, sizeof(segment));
+	memcpy(frame.bytes + frame.size, code, size);
+	assert_int_equal(compile(frame.bytes, frame.size + size).result, UNWIND_COMPILED);
+}
+
+/*
+ * Each byte has a rule: 'c' of the caller, 'p' with rbp pushed, 'f' by the frame pointer, 'e' of
+ * the end of a stack, 's' of a signal handler's return; '.': none.
+ */
+static void expect_code(const void *code, size_t size, const char *rules)
+{
+	char found[128];
+
+	assert_true(size < sizeof(found));
+	compile_code(code, size);
+	for (size_t i = 0; i < size; i++)
+		found[i] = rule_at(0x2000 + i);
+	found[size] = '\0';
+	assert_string_equal(found, rules);
+	assert_int_equal(rule_at(0x2000 + size), '.');
+	free(table);
+}
+
+#define EXPECT_CODE(code, rules) expect_code(code, sizeof(code) - 1, rules)
+
+#define PUSH "\x55"
+#define SET_UP PUSH "\x48\x89\xe5"
+#define NOPS_4 "\x90\x90\x90\x90"
+#define NOPS_16 NOPS_4 NOPS_4 NOPS_4 NOPS_4
+
+struct code_case {
+	const char *code;
+	size_t size;
+	unsigned int expected;
+};
+
+#define CASE(code, expected)                                                                       \
+	{                                                                                          \
+		code, sizeof(code) - 1, expected                                                   \
+	}
+
+/* Instructions between push %rbp and mov %rsp,%rbp; how many bytes set the frame up. */
+static void set_up_of_frames(void **state)
+{
+	static const struct code_case cases[] = {
+		CASE(SET_UP, 4),
+		CASE(PUSH "\x48\x8b\xec", 4),
+		CASE(PUSH "\x90\x48\x89\xe5", 5),
+		CASE("\x54\x48\x89\xe5", 0),
+		CASE(PUSH "\x48\x89\xe6", 0),
+		/* ret, push %rax, push $1, call, mov %rsp,%rax, add %eax,%esp */
+		CASE(PUSH "\xc3\x48\x89\xe5", 0),
+		CASE(PUSH "\x50\x48\x89\xe5", 0),
+		CASE(PUSH "\x5f\x48\x89\xe5", 0),
+		CASE(PUSH "\x6a\x01\x48\x89\xe5", 0),
+		CASE(PUSH "\x68\x01\x01\x01\x01\x48\x89\xe5", 0),
+		CASE(PUSH "\xe8\x01\x01\x01\x01\x48\x89\xe5", 0),
+		CASE(PUSH "\x89\xe0\x48\x89\xe5", 0),
+		CASE(PUSH "\x01\xc4\x48\x89\xe5", 0),
+		/* mov %eax,(%rsp), inc %eax: rsp stays. */
+		CASE(PUSH "\x89\x04\x24\x48\x89\xe5", 7),
+		CASE(PUSH "\xff\xc0\x48\x89\xe5", 6),
+		/* No longer than 24 bytes. */
+		CASE(PUSH NOPS_16 NOPS_4 "\x48\x89\xe5", 24),
+		CASE(PUSH NOPS_16 NOPS_4 "\x90\x48\x89\xe5", 0),
+		CASE(PUSH NOPS_16 NOPS_4 "\x90\x48\x8b\xec", 0),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char code[] = SET_UP NOPS_16 NOPS_16 NOPS_16, rules[sizeof(code)];
+
+		memset(rules, 'f', sizeof(rules));
+		rules[sizeof(rules) - 1] = '\0';
+		memcpy(rules, "cppp", 4);
+		memcpy(code + 18, cases[i].code, cases[i].size);
+		memset(rules + 18, 'p', cases[i].expected);
+		rules[18] = cases[i].expected ? 'c' : 'f';
+		expect_code(code, sizeof(code) - 1, rules);
+	}
+	/* The last bytes. */
+	EXPECT_CODE(NOPS_16 SET_UP, "................cppp");
+	EXPECT_CODE(SET_UP NOPS_16 PUSH "\x48\x89", "cpppfffffffffffffffffff");
+}
+
+/* Functions that are called, and leave the stack as it is up to their last return. */
+static void code_that_leaves_the_stack(void **state)
+{
+	static const struct code_case cases[] = {
+		CASE("\xc3", 1),
+		CASE("\x90\x90\xc3", 3),
+		CASE("\x90\xc3\x90\x90\xc3\x90", 5),
+		CASE("\x90", 0),
+		/* No call: push, pop, call, call *%rax, push (%rax); jmp *%rax does no harm. */
+		CASE("\x50\xc3", 0),
+		CASE("\x5f\xc3", 0),
+		CASE("\x60\xc3", 2),
+		CASE("\x4f\xc3", 2),
+		CASE("\xe8\x01\x01\x01\x01\xc3", 0),
+		CASE("\xff\xd0\xc3", 0),
+		CASE("\xff\x1f\xc3", 0),
+		CASE("\xff\x30\xc3", 0),
+		CASE("\xff\xc0\xc3", 3),
+		CASE("\xff\xe0\xc3", 3),
+		/* Constants have any bytes; other instructions have none of ten. */
+		CASE("\x48\xb8\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 11),
+		CASE("\x49\xbf\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 11),
+		CASE("\xc3\x90\x90\x90\x90\x90\x48\xb8\x50\x50\x50\x50\x50\x50\x50\x50", 1),
+		CASE("\x4a\xb8\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
+		CASE("\x48\xb7\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
+		CASE("\x48\xc0\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
+		CASE("\x48\xb8\x50\x50\x50\x50\x50\x50\x50\xc3\x50\xc3", 0),
+		/* sub %rax,%rsp; xor; sub $8,%rsp; mov %rax,%rsp; lea (%rax),%rsp; xchg; mov $ */
+		CASE("\x48\x29\xc4\xc3", 0),
+		CASE("\x31\xe4\xc3", 0),
+		CASE("\x48\x83\xec\x08\xc3", 0),
+		CASE("\x48\x81\xec\x08\x01\x01\x01\xc3", 0),
+		CASE("\x48\x83\xc0\x08\xc3", 5),
+		CASE("\x48\x89\xc4\xc3", 0),
+		CASE("\x48\x8b\x20\xc3", 0),
+		CASE("\x48\x8d\x20\xc3", 0),
+		CASE("\x48\x87\xe0\xc3", 0),
+		CASE("\x94\xc3", 0),
+		CASE("\xbc\x01\x01\x01\x01\xc3", 0),
+		/* The next one, which sets up a frame, has no call. */
+		CASE("\x90\xc3\x90" SET_UP "\xc3", 2),
+	};
+	/* It calls 0x20. */
+	static const char caller[] = SET_UP "\xe8\x17\0\0\0\xc9\xc3";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char code[] = NOPS_16 NOPS_16 NOPS_16 SET_UP "\x90", rules[sizeof(code)];
+		const char *next = memmem(cases[i].code, cases[i].size, SET_UP, 4);
+
+		memset(rules, 'f', sizeof(rules));
+		rules[sizeof(rules) - 1] = '\0';
+		memcpy(rules, "cpppffffffc", 11);
+		memcpy(rules + 48, "cppp", 4);
+		memcpy(code, caller, sizeof(caller) - 1);
+		memcpy(code + 32, cases[i].code, cases[i].size);
+		memset(rules + 32, 'c', cases[i].expected);
+		if (next)
+			memcpy(rules + 32 + (next - cases[i].code), "cppp", 4);
+		expect_code(code, sizeof(code) - 1, rules);
+	}
+}
+
+/* The targets of calls, which decide where functions begin. */
+static void functions_begin_at_targets_of_calls(void **state)
+{
+	(void)state;
+	/* The first one ends before the second one. */
+	EXPECT_CODE(SET_UP "\xe8\x17\0\0\0\xe8\x22\0\0\0\xc9\xc3" NOPS_16
+			   "\x90\xc3" NOPS_4 NOPS_4 NOPS_4 "\x90\x90\x90\xc3" NOPS_4,
+		    "cpppfffffffffffcffffffffffffffffccffffffffffffffccffff");
+	/* The last bytes are a call backwards. */
+	EXPECT_CODE(SET_UP NOPS_4 NOPS_4 NOPS_4 "\x90\xc3" SET_UP NOPS_4 "\x90\xe8\xf0\xff\xff\xff",
+		    "cpppffffffffffffcccpppffffffffff");
+	/* To an address that is not aligned, and to the end. */
+	EXPECT_CODE(SET_UP "\xe8\x18\0\0\0\xe8\x22\0\0\0\x90\x90" NOPS_16
+			   "\x90\x90\xc3" NOPS_4 NOPS_4 NOPS_4 "\x90",
+		    "cpppffffffffffffffffffffffffffffffffffffffffffff");
+}
+
+/* How much code there is to each frame. */
+static void frames_are_in_all_of_the_code(void **state)
+{
+	static const struct {
+		size_t size, first; /* bytes, and where the first frame is */
+		size_t count; /* of frames */
+		char before, at; /* the rules before the first frame, and there */
+	} cases[] = {
+		{15, 0, 1, '.', '.'},           {16, 1, 1, '.', 'c'},
+		{100 + 4095, 100, 1, '.', 'c'}, {100 + 4096, 100, 1, '.', '.'},
+		{100 + 4096, 100, 2, '.', 'c'}, {CODE_MAX - 1, 100, 31, '.', 'c'},
+		{CODE_MAX, 100, 32, 'f', 'c'},  {CODE_MAX, 100, 31, '.', '.'},
+	};
+	unsigned char *code = malloc(CODE_MAX);
+
+	(void)state;
+	assert_non_null(code);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(code, 0x90, CODE_MAX);
+		for (size_t j = 0; j < cases[i].count; j++)
+			memcpy(code + cases[i].first + 5 * j, SET_UP, 4);
+		compile_code(code, cases[i].size);
+		if (cases[i].first)
+			assert_int_equal(rule_at(0x2000 + cases[i].first - 1), cases[i].before);
+		assert_int_equal(rule_at(0x2000 + cases[i].first), cases[i].at);
+		free(table);
+	}
+	free(code);
+}
+
+/* Returns from signal handlers, and ends of stacks. */
+#define RESTORER "\x48\xc7\xc0\x0f\0\0\0\x0f\x05"
+#define JUMP PUSH "\xff\xe3"
+#define CLEAR "\x48\x31\xff"
+
+static void known_code_by_its_bytes(void **state)
+{
+	(void)state;
+	EXPECT_CODE(RESTORER, "sssssssss");
+	EXPECT_CODE("\x90" RESTORER, "ssssssssss");
+	EXPECT_CODE("\x90\x90\x05" RESTORER "\x90", "..ssssssssss.");
+	EXPECT_CODE("\x05\x90\x90\x90\x90\x90\x90\x90\x90\x05\x90" RESTORER,
+		    "..........ssssssssss");
+	EXPECT_CODE("\x48\xc7\xc0\x0f\0\0\0\x0f\x04", ".........");
+	EXPECT_CODE(JUMP CLEAR NOPS_4, "..eeee....");
+	EXPECT_CODE(NOPS_4 JUMP CLEAR, "......eeee");
+	EXPECT_CODE(NOPS_4 JUMP "\xf3\x0f\x1e\xfa" CLEAR, "......eeeeeeee");
+	EXPECT_CODE(NOPS_4 JUMP "\xf3\x0f\x1e\xfa", "...........");
+	EXPECT_CODE(NOPS_4 NOPS_4 JUMP "\x48\x31", ".............");
+	EXPECT_CODE(NOPS_4 NOPS_4 JUMP, "...........");
+}
+
+static int set_up_code(void **state)
+{
+	if (make_sandbox(state))
+		return -1;
+	make_frame();
+	return 0;
+}
+
+static int tear_down_code(void **state)
+{
+	free(frame.bytes);
+	return remove_sandbox(state);
+}
+
 static void results_have_texts(void **state)
 {
 	(void)state;
@@ -588,7 +884,12 @@ int main(void)
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),
+		cmocka_unit_test(set_up_of_frames),
+		cmocka_unit_test(code_that_leaves_the_stack),
+		cmocka_unit_test(functions_begin_at_targets_of_calls),
+		cmocka_unit_test(frames_are_in_all_of_the_code),
+		cmocka_unit_test(known_code_by_its_bytes),
 	};
 
-	return cmocka_run_group_tests_name("compile", tests, make_sandbox, remove_sandbox);
+	return cmocka_run_group_tests_name("compile", tests, set_up_code, tear_down_code);
 }
