@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "debuginfo/kernel_image.h"
+#include "failing_malloc.h"
 #include "lib/error.h"
 #include "sandbox.h"
 #include "steps.h"
@@ -146,6 +147,47 @@ static void test_modules(void **state)
 	kallsyms_free(kallsyms);
 }
 
+/* As text: each module and its page. */
+static int take_module(void *arg, const char *module, uint64_t start)
+{
+	char *text = arg;
+	const size_t used = strlen(text);
+
+	snprintf(text + used, 256 - used, "%s %" PRIx64 ";", module, start);
+	return strcmp(module, "last") ? 0 : -E2BIG;
+}
+
+static void test_pages_of_modules(void **state)
+{
+	static const struct {
+		const char *text, *modules;
+		int err;
+	} cases[] = {
+		{"ffffffff81000000 T k\n", "", 0},
+		/* No module is below. */
+		{"ffffffff9fffffff t a\t[a]\nffffffffa0000000 t b\t[b]\n", "b ffffffffa0000000;",
+		 0},
+		{"ffffffffc0000fff t a\t[a]\nffffffffc0001000 t a2\t[a]\n", "a ffffffffc0000000;",
+		 0},
+		/* Data is no code, and other symbols are of the kernel. */
+		{"ffffffffc0000000 d d\t[b]\nffffffffc0000010 t a\t[a]\nffffffffc0001000 t k\n"
+		 "ffffffffc0002000 t a2\t[a]\nffffffffc0003123 t b\t[b]\n",
+		 "a ffffffffc0000000;a ffffffffc0002000;b ffffffffc0003000;", 0},
+		{"ffffffffc0000000 t a\t[last]\nffffffffc0001000 t b\t[b]\n",
+		 "last ffffffffc0000000;", -E2BIG},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kallsyms *kallsyms = parse(cases[i].text);
+		char text[256] = "";
+
+		assert_int_equal(kallsyms_each_module(kallsyms, take_module, text), cases[i].err);
+		assert_string_equal(text, cases[i].modules);
+		kallsyms_free(kallsyms);
+	}
+}
+
 /* Code of a module that was loaded later must not get the symbols of its neighbour. */
 static void test_size_of_last_function_is_limited(void **state)
 {
@@ -209,7 +251,7 @@ static void test_section_boundaries(void **state)
 
 static void test_text_address(void **state)
 {
-	static const char text[] = "0000000000000000 A first\nffffffff81000000 T text\n"
+	static const char text[] = "0000000000000000 A first\nno line\nffffffff81000000 T text\n"
 				   "ffffffff82000000 T _text\nffffffff83000000 T _text\n";
 	static const char hidden[] = "0000000000000000 T _text\n";
 	uint64_t address = 0;
@@ -218,7 +260,7 @@ static void test_text_address(void **state)
 	write_file(in_sandbox("kallsyms"), text, sizeof(text) - 1);
 	assert_true(kallsyms_text(in_sandbox("kallsyms"), &address));
 	assert_int_equal(address, 0xffffffff82000000);
-	write_file(in_sandbox("kallsyms"), text, 24);
+	write_file(in_sandbox("kallsyms"), text, 32);
 	assert_false(kallsyms_text(in_sandbox("kallsyms"), &address));
 	write_file(in_sandbox("kallsyms"), hidden, sizeof(hidden) - 1);
 	assert_false(kallsyms_text(in_sandbox("kallsyms"), &address));
@@ -437,6 +479,40 @@ static void test_order_of_lines(void **state)
 	}
 }
 
+/* What is there is in order, and nothing is missing, whichever allocation fails. */
+static void test_order_of_lines_without_memory(void **state)
+{
+	static char text[] = "ffffffff81000100 T b\nffffffffc0000000 t one\t[m]\n"
+			     "ffffffff81000200 T c\nffffffff81000000 T a\n";
+	unsigned long failing = 1, successes = 0;
+	bool has_failed = true;
+
+	(void)state;
+	for (; has_failed; failing++) {
+		FILE *stream = fmemopen(text, strlen(text), "r");
+		struct kallsyms *kallsyms = NULL;
+		struct error error;
+		int err;
+
+		assert_non_null(stream);
+		fail_malloc(failing, false);
+		err = kallsyms_parse(stream, "test", &kallsyms, &error);
+		has_failed = malloc_has_failed();
+		fail_malloc(0, false);
+		fclose(stream);
+		if (err)
+			continue;
+		successes++;
+		assert_function(kallsyms, 0xffffffff81000001, "a", 0xffffffff81000000, NULL);
+		assert_function(kallsyms, 0xffffffff81000101, "b", 0xffffffff81000100, NULL);
+		assert_function(kallsyms, 0xffffffff81000201, "c", 0xffffffff81000200, NULL);
+		assert_function(kallsyms, 0xffffffffc0000001, "one", 0xffffffffc0000000, "m");
+		kallsyms_free(kallsyms);
+	}
+	/* Without the memory to merge, and with all of it. */
+	assert_in_range(successes, 2, failing - 2);
+}
+
 #define PACKED_BYTES_MAX 1024u
 
 /* Copies the parts of a packed table. Returns their size. */
@@ -631,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_pages_of_modules),
 		cmocka_unit_test(test_size_of_last_function_is_limited),
 		cmocka_unit_test(test_module_of_the_first_symbol),
 		cmocka_unit_test(test_section_boundaries),
@@ -643,6 +720,7 @@ int main(void)
 		cmocka_unit_test(test_build_ids_of_kernel_and_modules),
 		cmocka_unit_test(test_steps_for_symbols_of_modules),
 		cmocka_unit_test(test_order_of_lines),
+		cmocka_unit_test(test_order_of_lines_without_memory),
 		cmocka_unit_test(test_packed_table_is_the_same),
 		cmocka_unit_test(test_damaged_packed_table),
 		cmocka_unit_test(test_covered_file_is_standard_input),

@@ -105,6 +105,7 @@ static void hidden_modules_are_placed_by_their_symbols(void **state)
 		      "seen 4096 0 - Live 0xffffffffc0030000\n");
 	/* `second` has data before its code; a range of `first` is of its initialization. */
 	write_text(in_sandbox("symbols"), "ffffffff81000000 T _text\n"
+					  "ffffffff9fffffff t below\t[nothing]\n"
 					  "ffffffffc0000010 t one\t[first]\n"
 					  "ffffffffc0001010 t two\t[first]\n"
 					  "ffffffffc000f000 d data\t[second]\n"

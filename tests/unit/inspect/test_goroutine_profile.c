@@ -41,7 +41,7 @@ enum function {
 	FUNCTIONS
 };
 
-static const char *const names[FUNCTIONS] = {
+static const char *names[FUNCTIONS] = {
 	"main.main",       "main.work",       "runtime.gopark",
 	"runtime.gopanic", "runtime.Gosched", "main.(*T).Call",
 };
@@ -431,6 +431,40 @@ static void functions_of_the_runtime_are_hidden(void **state)
 	}
 }
 
+/* Of a method, the type and the name begin with capital letters. */
+static void exported_functions_of_the_runtime_are_shown(void **state)
+{
+	static const struct {
+		const char *name;
+		bool is_shown;
+	} cases[] = {
+		{"runtime.gosched", false},        {"runtime.Zgosched", true},
+		{"runtime.(*Frames).Next", true},  {"runtime.(*frames).Next", false},
+		{"runtime.(*Frames).next", false}, {"runtime.Func.Name", true},
+		{"runtime.func.Name", false},      {"runtime.[Gosched", false},
+		{"runtime.@Gosched", false},       {"nothing", false},
+	};
+	static const uint64_t stack[] = {CODE + 0x100 * EXPORTED + 0x10,
+					 CODE + 0x100 * WORK + 0x10};
+	const char *const name = names[EXPORTED];
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fixture *fixture = fixture_new();
+
+		names[EXPORTED] = cases[i].name;
+		add_stack(fixture, stack, 2, GOROUTINE_COMPLETE);
+		add_goroutine(fixture, 2, GOROUTINE_PREEMPTED, 2);
+		snprintf(text, sizeof(text),
+			 "goroutine 2 [preempted]:\n%s%smain.work(...)\n\t/src/a.go:41 +0x11\n",
+			 cases[i].is_shown ? cases[i].name : "",
+			 cases[i].is_shown ? "(...)\n\t/src/a.go:44 +0x11\n" : "");
+		expect(fixture, text);
+	}
+	names[EXPORTED] = name;
+}
+
 static void states_have_names(void **state)
 {
 	static const struct {
@@ -513,6 +547,7 @@ int main(void)
 		cmocka_unit_test(other_stacks_are_no_samples),
 		cmocka_unit_test(text_is_that_of_go),
 		cmocka_unit_test(functions_of_the_runtime_are_hidden),
+		cmocka_unit_test(exported_functions_of_the_runtime_are_shown),
 		cmocka_unit_test(states_have_names),
 		cmocka_unit_test(inlined_functions_are_printed),
 	};

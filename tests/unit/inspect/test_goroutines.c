@@ -250,6 +250,7 @@ static void code_may_be_in_several_files(void **state)
 	/* The call is the last instruction of the file. */
 	push_frame(world, add_goroutine(world), 0);
 	set(world, 1, world->source.layout->sched_pc, bias + CODE_END);
+	set(world, 1, world->source.layout->gopc, bias + CODE_END);
 	read_world(world);
 	EXPECT_STACK(world, 0, GOROUTINE_COMPLETE, GOPARK + 0xf, other | (MAIN + 0x1f));
 	assert_int_equal(world->goroutines.items[0].creator, other | (MAIN + 0x50));
@@ -258,6 +259,7 @@ static void code_may_be_in_several_files(void **state)
 	assert_int_equal(goroutine_frame_address(other | MAIN | GOROUTINE_INTERRUPTED), MAIN);
 	assert_int_equal(world->goroutines.stacks[world->goroutines.items[1].stack].end,
 			 GOROUTINE_NO_RULE);
+	assert_int_equal(world->goroutines.items[1].creator, other | CODE_END);
 	goroutines_clear(&world->goroutines);
 	/* Without that file, it is not Go's. */
 	world->source.other_count = 0;
@@ -536,6 +538,77 @@ static void other_memory_is_refused(void **state)
 		     "8 of 8 goroutines can't be decoded: it is not the memory of go1.24");
 }
 
+/* Each field alone may be of something else. Returns whether another case follows. */
+static bool spoil_field(struct world *world, size_t number)
+{
+	const struct go_layout *layout = world->source.layout;
+	const uint64_t low = (uintptr_t)world->memory[0].stack,
+		       high = (uintptr_t)(world->memory[0].stack + STACK_WORDS);
+	const struct {
+		uint16_t offset;
+		uint64_t value;
+	} cases[] = {
+		{layout->goid, 0},
+		{layout->stack_lo, low + 4},
+		{layout->stack_lo, high},
+		{layout->stack_lo, high + 8},
+		{layout->stack_lo, high - (UINT64_C(1) << 32) - 8},
+		{layout->stack_hi, high + 4},
+		{layout->stack_hi, UINT64_C(1) << 47},
+	};
+
+	if (number < sizeof(cases) / sizeof(cases[0]))
+		set(world, 0, cases[number].offset, cases[number].value);
+	else
+		set_status(world, 0, GOROUTINE_STATUSES);
+	return number < sizeof(cases) / sizeof(cases[0]);
+}
+
+static void fields_are_checked(void **state)
+{
+	bool has_next = true;
+
+	(void)state;
+	for (size_t i = 0; has_next; i++) {
+		struct world *world = new_world();
+
+		add_goroutine(world);
+		has_next = spoil_field(world, i);
+		expect_error(world, -ENODATA, "1 of 1 goroutines can't be decoded");
+	}
+}
+
+/* Only from its lowest word to its highest one. */
+static void stack_pointers_are_in_the_stack(void **state)
+{
+	static const struct {
+		int64_t offset; /* bytes above the low end */
+		bool has_stack;
+	} cases[] = {
+		{-8, false},
+		{0, true},
+		{4, false},
+		{8 * STACK_WORDS - 8, true},
+		{8 * STACK_WORDS - 4, false},
+		{8 * STACK_WORDS, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct world *world = new_world();
+
+		add_goroutine(world);
+		set(world, 0, world->source.layout->sched_sp,
+		    (uintptr_t)world->memory[0].stack + (uint64_t)cases[i].offset);
+		if (cases[i].has_stack) {
+			read_world(world);
+			free_world(world);
+		} else {
+			expect_error(world, -ENODATA, "1 of 1 goroutines can't be decoded");
+		}
+	}
+}
+
 static void missing_process_is_an_error(void **state)
 {
 	struct world *world = new_world();
@@ -623,6 +696,8 @@ int main(void)
 		cmocka_unit_test(unreadable_stacks_cost_only_themselves),
 		cmocka_unit_test(broken_lists_are_refused),
 		cmocka_unit_test(other_memory_is_refused),
+		cmocka_unit_test(fields_are_checked),
+		cmocka_unit_test(stack_pointers_are_in_the_stack),
 		cmocka_unit_test(missing_process_is_an_error),
 		cmocka_unit_test(goroutine_is_found_by_its_id),
 		cmocka_unit_test(wait_reasons_have_names),

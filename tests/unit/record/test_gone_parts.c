@@ -338,6 +338,25 @@ static void programs_have_their_times(void **state)
 	assert_int_equal(parts->count, 2);
 }
 
+/* Up to the byte, on both sides. */
+static void neighbours_stay(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 10, false, 0, "low");
+	announce(parts, 10, false, 0x200, "high");
+	announce(parts, 20, false, 0x100, "between");
+	assert_int_equal(alias(parts, 25, CODE + 0xff, true), generated(0, 0xff));
+	assert_int_equal(alias(parts, 25, CODE + 0x100, true), generated(2, 0x100));
+	assert_int_equal(alias(parts, 25, CODE + 0x1ff, true), generated(2, 0x1ff));
+	assert_int_equal(alias(parts, 25, CODE + 0x200, true), generated(1, 0x200));
+	announce(parts, 30, false, 0x101, "other");
+	assert_int_equal(alias(parts, 35, CODE + 0x100, false), gone_alias(0, CODE + 0x100));
+	assert_int_equal(alias(parts, 35, CODE + 0x200, false), generated(3, 0x200));
+	assert_int_equal(alias(parts, 35, CODE + 0x201, false), gone_alias(0, CODE + 0x201));
+	assert_int_equal(alias(parts, 35, CODE + 0xff, true), generated(0, 0xff));
+}
+
 /* What has come in its place may be unknown. */
 static void name_ends_with_lost_announcements(void **state)
 {
@@ -449,6 +468,22 @@ static void thousands_of_programs_are_bounded(void **state)
 	assert_int_equal(alias(parts, 2, CODE + 0x1000, true), generated(0, 0x1000));
 }
 
+/* As with lost announcements: all of them are of one time. */
+static void programs_that_ended_at_once_make_room(void **state)
+{
+	const uint64_t count = GONE_PARTS_GENERATED_MAX;
+	struct gone_parts *parts = *state;
+
+	for (uint64_t i = 0; i < count; i++)
+		announce(parts, 10 + i, false, 0x100 * i, "ended");
+	gone_parts_lose_announcements(parts, 1000000);
+	announce(parts, 1000001, false, 0x100 * count, "new");
+	assert_int_equal(alias(parts, 1000002, CODE + 0x100 * count, true),
+			 generated(count, 0x100 * count));
+	assert_int_equal(parts->count, 1);
+	assert_int_equal(parts->dropped, count);
+}
+
 /* All that can be kept are there: their names are in /proc/kallsyms, too. */
 static void programs_that_are_there_are_not_dropped(void **state)
 {
@@ -516,6 +551,7 @@ int main(void)
 		PARTS_TEST(parts_that_were_never_read_are_counted),
 		PARTS_TEST(parts_that_were_dropped_at_first_are_counted),
 		PARTS_TEST(programs_have_their_times),
+		PARTS_TEST(neighbours_stay),
 		PARTS_TEST(name_ends_with_lost_announcements),
 		PARTS_TEST(program_from_before_has_its_end),
 		PARTS_TEST(changes_may_be_read_in_the_wrong_order),
@@ -523,6 +559,7 @@ int main(void)
 		PARTS_TEST(what_can_have_no_alias_is_left_out),
 		PARTS_TEST(other_generated_code_has_the_names_of_kallsyms),
 		PARTS_TEST(thousands_of_programs_are_bounded),
+		PARTS_TEST(programs_that_ended_at_once_make_room),
 		PARTS_TEST(programs_that_are_there_are_not_dropped),
 		PARTS_TEST(modules_and_programs_are_independent),
 		PARTS_TEST(refused_reader_asks_once),

@@ -215,6 +215,7 @@ static void addresses_find_their_functions(void **state)
 	example_sample(profile, &location, 1, 1, "app");
 	snprintf(name, sizeof(name), "program+0x%" PRIx64, address);
 	assert_int_equal(make_named(profile, name), 0);
+	assert_false(annotation.is_inlined);
 	assert_string_equal(annotation.functions[0].name, "deep::outer");
 	assert_int_equal(annotation.functions[0].self, 10 * MS);
 	snprintf(name, sizeof(name), "program+0x%" PRIx64, address + 1);
@@ -304,6 +305,7 @@ static void code_of_the_running_kernel_is_annotated(void **state)
 {
 	struct profile *profile =
 		kernel_profile(KERNEL_TEXT, KERNEL_MAPPING, KERNEL_TEXT + 6, "first");
+	uint32_t location;
 
 	(void)state;
 	kernel_root = sandbox;
@@ -322,6 +324,14 @@ static void code_of_the_running_kernel_is_annotated(void **state)
 	assert_int_equal(make_named(profile, "first"), 0);
 	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->line_count, 1);
 	assert_int_equal(instruction_at(0, KERNEL_TEXT + 6)->lines[0].line, 4);
+	/* Two functions have the name. */
+	location = example_location(profile, 1, KERNEL_TEXT, NULL, "first");
+	example_sample(profile, &location, 1, 2, "app");
+	assert_int_equal(make_named(profile, "first"), 0);
+	assert_int_equal(annotation.count, 2);
+	assert_int_equal(annotation.functions[0].start, KERNEL_TEXT);
+	assert_int_equal(annotation.functions[0].self, 20 * MS);
+	assert_int_equal(annotation.functions[1].start, KERNEL_TEXT + 1);
 	profile_free(profile);
 
 	profile = kernel_profile(KERNEL_MODULE, "[driver]", KERNEL_MODULE + 5, "third");
@@ -442,7 +452,7 @@ static void make_annotation(void)
 	const char *source = strdup(in_sandbox("a.c")), *header = strdup(in_sandbox("a.h"));
 
 	annotation_clear(&annotation);
-	annotation.functions = calloc(1, sizeof(*annotation.functions));
+	annotation.functions = calloc(2, sizeof(*annotation.functions));
 	annotation.functions[0] = (struct annotated_function){
 		.path = "/bin/a",
 		.build_id = "",
@@ -589,6 +599,17 @@ static void json_has_all(void **state)
 		"\"cum\":0,\"lines\":[]}]}]}\n"));
 	assert_non_null(strstr(text, "a.h\",\"line\":2},{\"function\":\"middle\""));
 	free(text);
+	annotation.functions[1] = (struct annotated_function){
+		.path = "/bin/b", .build_id = "aabb", .name = "second", .start = 16};
+	annotation.count = 2;
+	out = open_memstream(&text, &size);
+	assert_int_equal(annotation_print_json(&annotation, profile, out), 0);
+	fclose(out);
+	assert_non_null(strstr(
+		text,
+		"\"lines\":[]}]},\n{\"function\":\"second\",\"file\":\"/bin/b\",\"build_id\":"
+		"\"aabb\",\"start\":16,\"size\":0,\"flat\":0,\"cum\":0,\"instructions\":[]}]}\n"));
+	free(text);
 	free((char *)lines[0].file);
 	free((char *)lines[1].file);
 	profile_free(profile);
@@ -643,6 +664,33 @@ static void addresses_are_annotated_without_code(void **state)
 	assert_non_null(
 		strstr(text, "{\"address\":516,\"offset\":4,\"bytes\":\"\",\"text\":\"\","));
 	free(text);
+	profile_free(profile);
+}
+
+/* As the file has it, or as it is shown. */
+static void names_are_mangled_or_not(void **state)
+{
+	static const char *const names[] = {"_Z4workv", "work", "work()", "work(", "_Z4work"};
+	struct profile *profile = empty_profile();
+	const uint32_t function = profile_function(
+		profile, &(struct profile_function){
+				 .name = profile_string(profile, "work()"),
+				 .system_name = profile_string(profile, "_Z4workv"),
+			 });
+	const struct profile_line line = {.function = function, .line = -1};
+	const uint32_t mapping = example_mapping(profile, 0, 0, 0, "/usr/bin/app", "aabb"),
+		       location = profile_location(profile, mapping, 0x1000, &line, 1);
+
+	(void)state;
+	example_sample(profile, &location, 1, 1, "app");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_int_equal(make_without_code(profile, names[i], NULL), i < 3 ? 0 : -ENOENT);
+	assert_int_equal(make_without_code(profile, "work", NULL), 0);
+	assert_false(annotation.is_inlined);
+	assert_string_equal(annotation.functions[0].name, "work()");
+	assert_int_equal(annotation.functions[0].instructions[0].lines[0].line, 0);
+	assert_string_equal(annotation.functions[0].instructions[0].lines[0].system_name,
+			    "_Z4workv");
 	profile_free(profile);
 }
 
@@ -716,6 +764,7 @@ int main(void)
 		cmocka_unit_test(missing_source_has_one_line),
 		cmocka_unit_test(json_has_all),
 		cmocka_unit_test(addresses_are_annotated_without_code),
+		cmocka_unit_test(names_are_mangled_or_not),
 		cmocka_unit_test(inlined_names_are_annotated_without_code),
 		cmocka_unit_test(all_mapped_code_is_annotated_without_code),
 	};

@@ -138,11 +138,22 @@ static void assert_problem(const char *function, const char *problem)
 	free(text);
 }
 
+static unsigned int count_fds(void)
+{
+	unsigned int count = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
 static void code_is_read(void **state)
 {
+	const unsigned int fds = count_fds();
 	char *text = ask(&server, "spin");
 
 	(void)state;
+	assert_int_equal(count_fds(), fds);
 	if (!has_code(text))
 		fail_msg("%s", text);
 	assert_non_null(strstr(text, "\"total\":50000000,\"functions\":["));

@@ -322,6 +322,10 @@ static void grouping_keeps_its_label(void **state)
 	assert_int_equal(request.selection.labels,
 			 LABEL_SET(LABEL_PID) | LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
 	assert_int_equal(
+		check(&request, &error, (const char *const[][2]){{"format", "flamegraph"}, {NULL}}),
+		0);
+	assert_int_equal(request.selection.labels, REQUEST_LABELS_DEFAULT);
+	assert_int_equal(
 		check(&request, &error, (const char *const[][2]){{"group", "comm"}, {NULL}}),
 		-EINVAL);
 	assert_non_null(strstr(error.text, "group: with format=flamegraph only"));

@@ -104,6 +104,9 @@ static void deep_stacks_have_longer_copies(void **state)
 	assert_int_equal(after(4, 16 * KIB + 8), 32);
 	/* There is no larger size. */
 	assert_int_equal(after(9, 33 * KIB), 32);
+	copy_size_init(&size, 33 * KIB, 64 * KIB);
+	assert_int_equal(copy_size_bytes(size.step), 32 * KIB);
+	assert_int_equal(after(9, 65 * KIB), 32);
 	copy_size_init(&size, 8 * KIB, 16 * KIB);
 	assert_int_equal(after(9, 30 * KIB), 16);
 	assert_int_equal(after(9, 30 * KIB), 16);

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ static struct {
 	uint8_t *rings[CPUS]; /* the last one of each CPU */
 	int refusal; /* errno of new events */
 	uint32_t refusing_cpu; /* CPUS: each */
+	bool is_unwatched; /* no event can be waited for */
 	size_t files; /* that this process may open; 0: as many as it likes */
 	int64_t passed, suspended; /* ns, beside those that really pass */
 } machine;
@@ -110,7 +112,8 @@ ssize_t read(int fd, void *buffer, size_t size)
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	(void)epoll, (void)operation, (void)fd, (void)event;
-	return 0;
+	errno = ENOSPC;
+	return machine.is_unwatched ? -1 : 0;
 }
 
 long sysconf(int name)
@@ -207,10 +210,11 @@ static void write_record(uint32_t cpu, uint32_t type, uint64_t time, const uint6
 	used += 3;
 	header.size = (uint16_t)(used * sizeof(*record));
 	memcpy(record, &header, sizeof(header));
-	assert_true((page->data_head & (RING_SIZE - 1)) + header.size <= RING_SIZE);
-	memcpy(machine.rings[cpu] + 4096 + (page->data_head & (RING_SIZE - 1)), record,
-	       header.size);
-	page->data_head += header.size;
+	for (size_t i = 0; i < used; i++) {
+		memcpy(machine.rings[cpu] + 4096 + (page->data_head & (RING_SIZE - 1)), &record[i],
+		       sizeof(*record));
+		page->data_head += sizeof(*record);
+	}
 }
 
 static void write_change(uint32_t cpu, uint64_t time, uint32_t length, uint16_t type,
@@ -258,6 +262,31 @@ static void changes_are_read_in_their_order(void **state)
 	assert_int_equal(generated_code_lost(code), 0);
 }
 
+/* More than a ring holds, with records that end at each of its words. */
+static void rings_are_read_over_and_over(void **state)
+{
+	static const char *const names[] = {"a", "a_longer_name", "a_name_of_23_characters"};
+	char expected[128];
+
+	(void)state;
+	open_code();
+	for (unsigned int i = 0; i < 1500; i++) {
+		for (uint32_t cpu = 0; cpu < 2; cpu++)
+			write_change(cpu, 2 * i + cpu, 0x100, PERF_RECORD_KSYMBOL_TYPE_BPF, 0,
+				     names[(i + cpu) % 3]);
+		snprintf(expected, sizeof(expected), "%u +%s b100;%u +%s b100;", 2 * i,
+			 names[i % 3], 2 * i + 1, names[(i + 1) % 3]);
+		expect_changes(expected);
+		for (uint32_t cpu = 0; cpu < 2; cpu++) {
+			const struct perf_event_mmap_page *page =
+				(const struct perf_event_mmap_page *)machine.rings[cpu];
+
+			assert_int_equal(page->data_tail, page->data_head);
+		}
+	}
+	assert_int_equal(generated_code_lost(code), 0);
+}
+
 static void lost_changes_are_counted(void **state)
 {
 	const uint64_t lost[] = {0, 5};
@@ -287,6 +316,16 @@ static void without_rights_there_is_none(void **state)
 	/* A CPU that has just gone. */
 	machine.refusal = ENODEV;
 	open_code();
+}
+
+/* Its files are closed. */
+static void events_that_cannot_be_watched_are_not_kept(void **state)
+{
+	(void)state;
+	machine.is_unwatched = true;
+	assert_null(generated_code_open(&chosen));
+	for (size_t cpu = 0; cpu < CPUS; cpu++)
+		assert_int_equal(fcntl(machine.events[cpu], F_GETFD), -1);
 }
 
 /* Samples and mapped files are more important than names. */
@@ -389,8 +428,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CODE_TEST(changes_are_read_in_their_order),
+		CODE_TEST(rings_are_read_over_and_over),
 		CODE_TEST(lost_changes_are_counted),
 		CODE_TEST(without_rights_there_is_none),
+		CODE_TEST(events_that_cannot_be_watched_are_not_kept),
 		CODE_TEST(few_files_are_left_to_others),
 		CODE_TEST(isolated_cpus_have_events_if_they_are_chosen),
 		CODE_TEST(cpus_are_followed),

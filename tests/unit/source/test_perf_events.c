@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <mntent.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/error.h"
@@ -141,6 +143,7 @@ long syscall(long number, ...)
 
 int ioctl(int fd, unsigned long request, ...)
 {
+	assert_in_range(fd, STDERR_FILENO + 1, FDS - 1);
 	machine.enabled += request == PERF_EVENT_IOC_ENABLE;
 	if (request == PERF_EVENT_IOC_ENABLE || request == PERF_EVENT_IOC_DISABLE)
 		machine.events[fd].is_enabled = request == PERF_EVENT_IOC_ENABLE;
@@ -261,6 +264,13 @@ static void cpu_that_is_back_is_sampled(void **state)
 	set_online("0-1");
 	follow(false);
 	assert_opened(1, 2, 0, 0);
+	/* The first one, too. */
+	set_online("1");
+	follow(false);
+	assert_int_equal(fcntl(machine.timers[0], F_GETFD), -1);
+	set_online("0-1");
+	follow(false);
+	assert_opened(2, 2, 0, 0);
 }
 
 /* Nobody has seen it offline: a suspend of the machine stops this process, too. */
@@ -280,6 +290,20 @@ static void events_that_do_not_count_are_opened_again(void **state)
 	for (unsigned int i = 0; i < 2 * COUNTS; i++)
 		follow(true);
 	assert_opened(2, 2, 0, 0);
+}
+
+/* Its count is there, but the same as before. */
+static void event_that_stands_still_is_opened_again(void **state)
+{
+	const uint64_t same = 2;
+
+	(void)state;
+	follow(true);
+	follow(true);
+	assert_int_equal(pwrite(machine.timers[0], &same, sizeof(same), 2 * sizeof(same)),
+			 sizeof(same));
+	follow(true);
+	assert_opened(2, 1, 0, 0);
 }
 
 static void only_chosen_cpus_are_sampled(void **state)
@@ -355,10 +379,22 @@ static void events_of_threads_stay(void **state)
 	perf_events_close(events);
 	config.tids = &tid;
 	config.tid_count = 1;
+	machine.target_count = 0;
 	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_int_equal(machine.target_count, 2);
+	/* Each has its first count, and then its second one. */
+	assert_int_equal(perf_events_cpu_time(events), 2);
+	assert_int_equal(perf_events_cpu_time(events), 4);
 	set_online("0-3");
 	follow(true);
 	assert_int_equal(machine.opened[2], 0);
+}
+
+/* It is of all threads, and not known of some. */
+static void events_of_cpus_have_no_cpu_time(void **state)
+{
+	(void)state;
+	assert_int_equal(perf_events_cpu_time(events), 0);
 }
 
 /* Opens the events of the config on one CPU alone. Returns 0 or a negative errno value. */
@@ -374,10 +410,22 @@ static int open_again(void)
 /* A thread with two events would have twice its CPU time. */
 static void thread_of_two_targets_has_one_event(void **state)
 {
+	const pid_t child = fork();
 	const uint32_t self = (uint32_t)getpid(), other = 1, both[] = {self, self},
-		       mixed[] = {self, other, other};
+		       two[] = {self, (uint32_t)child}, mixed[] = {self, other, other};
 
 	(void)state;
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	config.pids = two;
+	config.pid_count = 2;
+	assert_int_equal(open_again(), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_int_equal(machine.target_count, 2);
+	assert_int_equal(machine.targets[1], child);
 	config.pids = both;
 	config.pid_count = 2;
 	assert_int_equal(open_again(), 0);
@@ -402,7 +450,8 @@ static void write_cgroups(void)
 
 static void control_group_below_another_has_no_event(void **state)
 {
-	static const char *const paths[] = {"a/b", "/a", "a/", "ab", "a/b/.."};
+	static const char *const paths[] = {"a/b", "/a", "a/", "ab", "a/b/.."},
+				 *const reversed[] = {"a", "a/b"};
 	static const uint32_t tid = 1;
 
 	make_sandbox(state);
@@ -411,6 +460,12 @@ static void control_group_below_another_has_no_event(void **state)
 	config.cgroup_count = 1;
 	assert_int_equal(open_again(), 0);
 	assert_int_equal(machine.target_count, 1);
+	/* "a" comes first. */
+	config.cgroups = reversed;
+	config.cgroup_count = 2;
+	assert_int_equal(open_again(), 0);
+	assert_int_equal(machine.target_count, 1);
+	config.cgroups = paths;
 	/* "a" and "ab" */
 	config.cgroup_count = sizeof(paths) / sizeof(paths[0]);
 	assert_int_equal(open_again(), 0);
@@ -651,6 +706,15 @@ static void small_rings_bound_the_sizes(void **state)
 	config.ring_size = ring_size = 512u << 10;
 	assert_int_equal(perf_events_open(&events, &config, &error), 0);
 	assert_int_equal(perf_events_stack_copy(events), 16 << 10);
+	/* Also the first size, unless the user has given it. */
+	perf_events_close(events);
+	config.stack_copy = 32 << 10;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_int_equal(perf_events_stack_copy(events), 16 << 10);
+	perf_events_close(events);
+	config.stack_copy_given = true;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_int_equal(perf_events_stack_copy(events), 32 << 10);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -661,11 +725,13 @@ int main(void)
 		TEST(cpus_that_come_are_sampled),
 		TEST(cpu_that_is_back_is_sampled),
 		TEST(events_that_do_not_count_are_opened_again),
+		TEST(event_that_stands_still_is_opened_again),
 		TEST(only_chosen_cpus_are_sampled),
 		TEST(what_fails_is_tried_again),
 		TEST(refusals_say_what_helps),
 		TEST(lack_of_cpus_names_what_is_online),
 		TEST(events_of_threads_stay),
+		TEST(events_of_cpus_have_no_cpu_time),
 		TEST(thread_of_two_targets_has_one_event),
 		TEST(control_group_below_another_has_no_event),
 		TEST(copies_follow_what_stacks_need),

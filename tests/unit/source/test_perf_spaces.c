@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,8 +13,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "absent_processes.h"
@@ -57,6 +60,37 @@ int ioctl(int fd, unsigned long request, ...)
 	}
 	errno = ENOTTY;
 	return -1;
+}
+
+/* What the file system of regular files says; 0: what it is. */
+static dev_t device_of_files;
+static unsigned int type_of_files;
+
+int fstat(int fd, struct stat *status)
+{
+	const int err = (int)syscall(SYS_fstat, fd, status);
+
+	if (!err && device_of_files && S_ISREG(status->st_mode))
+		status->st_dev = device_of_files;
+	return err;
+}
+
+int fstatfs(int fd, struct statfs *fs)
+{
+	const int err = (int)syscall(SYS_fstatfs, fd, fs);
+
+	if (type_of_files)
+		fs->f_type = type_of_files;
+	return err;
+}
+
+static bool is_read_only;
+
+int fstatvfs(int fd, struct statvfs *system)
+{
+	(void)fd;
+	*system = (struct statvfs){.f_flag = is_read_only ? ST_RDONLY : 0};
+	return 0;
 }
 
 static struct perf_files *files;
@@ -338,6 +372,52 @@ static void file_that_no_process_shows_is_given_up(void **state)
 	assert_int_equal(perf_files_open(files, id), -ENOENT);
 }
 
+/* A process may have a file of its own at the path, with any inode number. */
+static void files_of_other_devices_are_others(void **state)
+{
+	const struct {
+		dev_t device;
+		unsigned int type;
+		uint64_t other_inode;
+		bool is_found;
+	} cases[] = {
+		{makedev(8, 1), TMPFS_MAGIC, 0, true},
+		{makedev(8, 1), TMPFS_MAGIC, 1, false},
+		{makedev(8, 2), OVERLAYFS_SUPER_MAGIC, 0, false},
+		{makedev(0, 40), TMPFS_MAGIC, 0, false},
+		{makedev(0, 40), OVERLAYFS_SUPER_MAGIC, 0, true},
+		{makedev(0, 40), BTRFS_SUPER_MAGIC, 0, true},
+		{makedev(0, 40), BTRFS_SUPER_MAGIC, 1, false},
+	};
+	const char *path = in_sandbox("file");
+	struct stat st;
+
+	(void)state;
+	write_text(path, "");
+	assert_int_equal(stat(path, &st), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct perf_file_key key = {
+			.major = 8, .minor = 1, .inode = st.st_ino + cases[i].other_inode};
+		const uint32_t index = perf_files_index(files, &key, path);
+		uint64_t id;
+		int fd;
+
+		/* The file before was swept, and has left its place. */
+		assert_int_equal(index, 0);
+		device_of_files = cases[i].device;
+		type_of_files = cases[i].type;
+		id = announce(index, getpid());
+		device_of_files = type_of_files = 0;
+		fd = perf_files_open(files, id);
+		assert_int_equal(fd >= 0, cases[i].is_found);
+		if (fd >= 0)
+			close(fd);
+		perf_files_release(files, id);
+		perf_files_drop(files, index);
+		perf_files_sweep(files);
+	}
+}
+
 /* Whether a file of the sandbox is recognized in another recording. */
 static bool is_lasting(const char *path, uint64_t reported_generation)
 {
@@ -389,6 +469,11 @@ static void files_of_fixed_disks_last(void **state)
 	generation_of_files = 7;
 	disk_is_fixed = false;
 	assert_false(is_lasting(path, 7));
+	/* The next image may have other files with the same numbers. */
+	disk_is_fixed = is_read_only = true;
+	assert_false(is_lasting(path, 7));
+	is_read_only = false;
+	assert_true(is_lasting(path, 7));
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -402,6 +487,7 @@ int main(void)
 		TEST(threads_are_forgotten_after_lost_records),
 		TEST(file_of_an_ended_process_is_found_in_the_next_one),
 		TEST(file_that_no_process_shows_is_given_up),
+		TEST(files_of_other_devices_are_others),
 		TEST(files_of_fixed_disks_last),
 	};
 

@@ -41,6 +41,7 @@ static struct unwind_summary compile(const void *bytes, size_t size)
 	summary = unwind_compile(fd, &table);
 	close(fd);
 	assert_true(!table == (summary.result != UNWIND_COMPILED));
+	assert_true(!table == !summary.size);
 	if (table) {
 		assert_true(stackbeat_unwind_check(table, summary.size));
 		stackbeat_unwind_open(table, &view);
@@ -106,7 +107,10 @@ static void make_go(struct go_image *image, bool has_section_headers, uint64_t t
 				   .p_vaddr = text,
 				   .p_filesz = GO_TEXT_SIZE,
 				   .p_memsz = GO_TEXT_SIZE};
-	memcpy(image->bytes + sizeof(elf), segments, sizeof(segments));
+	/* In any order. */
+	for (size_t i = 0; i < 2; i++)
+		memcpy(image->bytes + sizeof(elf) + i * sizeof(*segments),
+		       &segments[has_section_headers ? i : 1 - i], sizeof(*segments));
 }
 
 static void programs_of_go(void **state)
@@ -457,7 +461,80 @@ static void ends_of_contexts(void **state)
 	free(table);
 }
 
-/* Moves the section out of the file, and gives it another name of the same length. */
+/* A return goes to its first byte, before which a walk looks. */
+static void trampoline_with_information_begins_early(void **state)
+{
+	size_t size;
+	unsigned char *bytes = assemble("",
+					FUNCTION ".skip 4, 0x90\n.cfi_startproc\n"
+						 ".cfi_signal_frame\nmov $15, %rax\nsyscall\n"
+						 ".cfi_endproc\n",
+					&size);
+	unsigned char *code = memmem(bytes, size, "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9);
+
+	(void)state;
+	assert_non_null(code);
+	assert_int_equal(compile(bytes, size).result, UNWIND_COMPILED);
+	expect_rule(0x1012, CFI_RSP, 16, false);
+	expect_kind(0x1013, STACKBEAT_UNWIND_SIGNAL);
+	expect_kind(0x101c, STACKBEAT_UNWIND_SIGNAL);
+	free(table);
+	/* Other code that is entered by the kernel. */
+	code[3] = 0x0e;
+	assert_int_equal(compile(bytes, size).result, UNWIND_COMPILED);
+	expect_rule(0x1013, CFI_RSP, 16, false);
+	expect_kind(0x1014, STACKBEAT_UNWIND_SIGNAL);
+	free(table);
+	free(bytes);
+}
+
+/* Without section headers, .eh_frame is where its segment says, in the one form that linkers write.
+ */
+static void segment_leads_to_call_frame_information(void **state)
+{
+	static const struct {
+		size_t at;
+		unsigned char value;
+		enum unwind_result result;
+	} cases[] = {
+		{0, 1, UNWIND_COMPILED},
+		{0, 2, UNWIND_NO_INFORMATION},
+		{1, 0x3b, UNWIND_NO_INFORMATION},
+	};
+	unsigned char *bytes, *header = NULL, *segment_header = NULL;
+	Elf64_Phdr segment;
+	Elf64_Ehdr elf;
+	size_t size;
+
+	(void)state;
+	bytes = assemble(",--eh-frame-hdr", FUNCTION, &size);
+	memcpy(&elf, bytes, sizeof(elf));
+	elf.e_shoff = elf.e_shnum = elf.e_shstrndx = 0;
+	memcpy(bytes, &elf, sizeof(elf));
+	for (size_t i = 0; i < elf.e_phnum && !header; i++) {
+		segment_header = bytes + elf.e_phoff + i * sizeof(segment);
+		memcpy(&segment, segment_header, sizeof(segment));
+		if (segment.p_type == PT_GNU_EH_FRAME)
+			header = bytes + segment.p_offset;
+	}
+	assert_non_null(header);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const unsigned char before = header[cases[i].at];
+
+		header[cases[i].at] = cases[i].value;
+		assert_int_equal(compile(bytes, size).result, cases[i].result);
+		header[cases[i].at] = before;
+		free(table);
+	}
+	for (segment.p_filesz = 7; segment.p_filesz < 9; segment.p_filesz++) {
+		memcpy(segment_header, &segment, sizeof(segment));
+		assert_int_equal(compile(bytes, size).result,
+				 segment.p_filesz < 8 ? UNWIND_NO_INFORMATION : UNWIND_COMPILED);
+		free(table);
+	}
+	free(bytes);
+}
+
 #define THREAD(start, call, end)                                                                   \
 	FUNCTION ".section .more, \"ax\"\n.skip 16, 0x90\nsyscall\n" start "pop %rdi\n" call       \
 		 "mov %eax, %edi\nmov $60, %al\n" end ".skip 16, 0x90\n"
@@ -502,6 +579,7 @@ static void ends_of_threads(void **state)
 	}
 }
 
+/* Moves the section out of the file, and gives it another name of the same length. */
 static void move_section(unsigned char *bytes, size_t size, const char *from, const char *to)
 {
 	Elf64_Ehdr elf;
@@ -740,6 +818,7 @@ static void code_that_leaves_the_stack(void **state)
 		CASE("\x48\xb7\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
 		CASE("\x48\xc0\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
 		CASE("\x48\xb8\x50\x50\x50\x50\x50\x50\x50\xc3\x50\xc3", 0),
+		CASE("\x48\xb8\x50\x50\x50\x50\x50\x50\x50\x50\x50\xc3", 0),
 		/* sub %rax,%rsp; xor; sub $8,%rsp; mov %rax,%rsp; lea (%rax),%rsp; xchg; mov $ */
 		CASE("\x48\x29\xc4\xc3", 0),
 		CASE("\x31\xe4\xc3", 0),
@@ -881,6 +960,8 @@ int main(void)
 		cmocka_unit_test(small_code_with_frames),
 		cmocka_unit_test(ends_of_contexts),
 		cmocka_unit_test(ends_of_threads),
+		cmocka_unit_test(trampoline_with_information_begins_early),
+		cmocka_unit_test(segment_leads_to_call_frame_information),
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),

@@ -164,6 +164,10 @@ static void calls_of_c(void **state)
 	       {0x86, CFI_UNSUPPORTED}, {0x99, CFI_GO_CALL}, {0xa9, CFI_CALLER});
 	expect_call(0x5c, 0x7e, 8, 40);
 	expect_call(0x99, 0xa9, 8, 40);
+	/* A frame without a frame pointer. */
+	READ(&pclntab, "runtime.asmcgocall.abi0", asmcgocall_1_19, 1, 8);
+	expect_call(0x5c, 0x7e, 16, 40);
+	assert_int_not_equal(pclntab.rows[0x5c].rbp.place, CFI_AT_CFA);
 	READ(&pclntab, "runtime.asmcgocall.abi0", asmcgocall_1_26, 1, 8);
 	EXPECT(&pclntab, {0x5f, CFI_GO_CALL}, {0x7d, CFI_CALLER}, {0xa5, CFI_GO_CALL},
 	       {0xb1, CFI_CALLER});
@@ -246,6 +250,22 @@ static void place_of_g_is_that_of_the_first_load(void **state)
 	}
 }
 
+/* Of the first moves with an offset of one byte that is not negative. */
+static void offsets_are_small(void **state)
+{
+	static const unsigned char code[32] = {
+		0x48, 0x8b, 0x58, 0x80, /* mov -0x80(%rax),%rbx */
+		0x48, 0x89, 0x68, 0x80, /* mov %rbp,-0x80(%rax) */
+		0x48, 0x8b, 0x58, 0x7f, 0x48, 0x89, 0x68, 0x7f, /* 0x7f(%rax) */
+		0x48, 0x8b, 0x58, 0x10, 0x48, 0x89, 0x68, 0x10, 0x90, 0xc3,
+	};
+	struct go_runtime runtime = READ(&pclntab, "runtime.morestack", code, 0, 0);
+
+	(void)state;
+	assert_int_equal(runtime.m, 0x7f);
+	assert_int_equal(runtime.sched_bp, 0x7f);
+}
+
 /* With a SIB byte, the address is the sum of two registers, whatever the byte is. */
 static void loads_by_two_registers_are_others(void **state)
 {
@@ -302,6 +322,7 @@ int main(void)
 		cmocka_unit_test(the_scheduler),
 		cmocka_unit_test(a_library_has_the_place_of_g_in_memory),
 		cmocka_unit_test(place_of_g_is_that_of_the_first_load),
+		cmocka_unit_test(offsets_are_small),
 		cmocka_unit_test(loads_by_two_registers_are_others),
 		cmocka_unit_test(injected_calls),
 		cmocka_unit_test(unexpected_code_has_unknown_callers),

@@ -690,6 +690,11 @@ static void the_place_of_g_is_in_the_memory_of_a_library(void **state)
 	table->go.tls = (int64_t)(WORD(64) - BIAS);
 	assert_int_equal(walk_to_goroutine(&memory, &frames), WALK_UNREADABLE);
 	assert_int_equal(frames, 1);
+	/* Other rules do not need it. */
+	set_rule(memory.machine, 0, CFI_RSP, 8, 0, 0, 0);
+	memory.words[40] = AT(2);
+	assert_int_equal(walk_to_goroutine(&memory, &frames), WALK_OUTERMOST);
+	assert_int_equal(frames, 2);
 	free_machine(memory.machine);
 }
 
