@@ -763,7 +763,8 @@ static int make_table(const struct table_builder *builder, const struct table_co
 	struct runs runs = {0};
 	int err = -ENOMEM;
 
-	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX)
+	/* The last block must end within the address space, as stackbeat_unwind_check() asks. */
+	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX || start + blocks * STACKBEAT_UNWIND_BLOCK < start)
 		return -E2BIG;
 	/* Each range makes at most two rows, and the end one more. */
 	rows.starts = malloc((2 * ranges->count + 1) * sizeof(*rows.starts));

@@ -608,6 +608,25 @@ static void code_is_limited(void **state)
 	table_builder_free(builder);
 }
 
+/* A table whose last block ends beyond the address space would be refused as damaged. */
+static void code_ends_before_the_address_space(void **state)
+{
+	const uint64_t last = -(uint64_t)STACKBEAT_UNWIND_BLOCK;
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add_row(builder, last, last + 16, rsp_row(8));
+	assert_int_equal(table_builder_finish(builder, NULL, &table, &counts), -E2BIG);
+	table_builder_free(builder);
+	builder = new_builder();
+	add_row(builder, last - 16, last - 1, rsp_row(8));
+	table = finish(builder, &counts);
+	assert_true(stackbeat_unwind_check(table, table->size));
+	free(table);
+}
+
 static void nothing_makes_no_table(void **state)
 {
 	struct table_builder *builder = new_builder();
@@ -828,6 +847,7 @@ int main(void)
 		cmocka_unit_test(find_equals_the_rows_at_each_address),
 		cmocka_unit_test(rules_are_limited),
 		cmocka_unit_test(code_is_limited),
+		cmocka_unit_test(code_ends_before_the_address_space),
 		cmocka_unit_test(nothing_makes_no_table),
 		cmocka_unit_test(functions_with_frame_pointers_are_a_run),
 		cmocka_unit_test(rows_without_caller_end_a_run),
