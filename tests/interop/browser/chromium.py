@@ -138,11 +138,14 @@ class Chromium:
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
+    def mouse(self, kind, x, y, count=1):
+        """Presses or releases the left button: "mousePressed", "mouseReleased"."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=count)
+
     def click(self, x, y, count=1):
         for number in range(1, count + 1):
-            for kind in ("mousePressed", "mouseReleased"):
-                self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
-                          clickCount=number)
+            self.mouse("mousePressed", x, y, number)
+            self.mouse("mouseReleased", x, y, number)
         self.settle()
 
     def point(self, x, y):
