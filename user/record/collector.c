@@ -112,10 +112,10 @@ void collector_start(struct collector *collector, const struct device *device, b
 	collector->gone_since = kernel_now_ns(CLOCK_MONOTONIC);
 }
 
-void collector_name_generated(struct collector *collector, const struct cpulist *cpus)
+void collector_name_generated(struct collector *collector, bool is_perf, const struct cpulist *cpus)
 {
 	if (collector->names_kernel)
-		collector->generated = generated_code_open(cpus);
+		collector->generated = generated_code_open(is_perf, cpus);
 }
 
 void collector_leave_generated(struct collector *collector)

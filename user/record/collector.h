@@ -75,10 +75,11 @@ void collector_start(struct collector *collector, const struct device *device, b
 
 /*
  * From now on, generated code of the kernel that goes keeps its name, where the rights of the user
- * allow it; `cpus`, as for generated_code_open(), must outlive the collector. Call it before the
- * session is started, if samples have a kernel part.
+ * and the kernel allow it; `is_perf` and `cpus`, which must outlive the collector, are as for
+ * generated_code_open(). Call it before the session is started, if samples have a kernel part.
  */
-void collector_name_generated(struct collector *collector, const struct cpulist *cpus);
+void collector_name_generated(struct collector *collector, bool is_perf,
+			      const struct cpulist *cpus);
 
 /* Closes its events: in a process that was forked, whose parent goes on. */
 void collector_leave_generated(struct collector *collector);

@@ -485,7 +485,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (!err)
 		err = use_tables(recorder, config, error);
 	if (!err && recorder->session.parts & STACKBEAT_PART_KERNEL)
-		collector_name_generated(&recorder->collector, &recorder->session.cpulist);
+		collector_name_generated(&recorder->collector, recorder->session.is_perf,
+					 &recorder->session.cpulist);
 	if (!err)
 		err = reader_rights_reduce(error);
 	if (err)

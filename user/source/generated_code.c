@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,12 +152,26 @@ static void follow_cpus(struct generated_code *code)
 		code->followed = (struct cpulist){.all = false};
 }
 
-struct generated_code *generated_code_open(const struct cpulist *cpus)
+/*
+ * To close an event waits for a grace period, which ends there when a thread of each CPU has run: a
+ * real-time task that never sleeps would keep the reader from ending.
+ */
+static bool kernel_is_preempt_rt(void)
 {
-	struct generated_code *code = calloc(1, sizeof(*code));
+	struct utsname name;
+
+	return !uname(&name) && strstr(name.version, "PREEMPT_RT");
+}
+
+struct generated_code *generated_code_open(bool is_perf, const struct cpulist *cpus)
+{
+	struct generated_code *code;
 	char ignored[1];
 	int err;
 
+	if (!is_perf && kernel_is_preempt_rt())
+		return NULL;
+	code = calloc(1, sizeof(*code));
 	if (!code)
 		return NULL;
 	code->chosen = cpus;

@@ -27,10 +27,12 @@ typedef void generated_code_fn(const struct generated_code_change *change, void 
 /*
  * Opens an event on each CPU that is online, as a BPF program may be loaded on any of them, but not
  * on isolated CPUs, which this would interrupt, unless `cpus` has them. `cpus` must outlive it.
- * Returns NULL if the kernel or the rights of the user do not allow it, or it would leave too few
- * files to others. Free it with generated_code_close(), which accepts NULL.
+ * `is_perf`: samples come from perf events. Returns NULL if the kernel or the rights of the user do
+ * not allow it, if too few files would be left to others, or with samples of the module on a kernel
+ * of PREEMPT_RT, where a real-time task may keep an event from being closed. Free it with
+ * generated_code_close(), which accepts NULL.
  */
-struct generated_code *generated_code_open(const struct cpulist *cpus);
+struct generated_code *generated_code_open(bool is_perf, const struct cpulist *cpus);
 void generated_code_close(struct generated_code *code);
 
 /* Returns a descriptor to poll, which is readable when a ring is half full. */

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ static struct {
 	int refusal; /* errno of new events */
 	uint32_t refusing_cpu; /* CPUS: each */
 	bool is_unwatched; /* no event can be waited for */
+	const char *version; /* of the kernel */
 	size_t files; /* that this process may open; 0: as many as it likes */
 	int64_t passed, suspended; /* ns, beside those that really pass */
 } machine;
@@ -116,6 +118,13 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	return machine.is_unwatched ? -1 : 0;
 }
 
+int uname(struct utsname *name)
+{
+	memset(name, 0, sizeof(*name));
+	strcpy(name->version, machine.version);
+	return 0;
+}
+
 long sysconf(int name)
 {
 	long (*const real)(int) = (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
@@ -168,6 +177,7 @@ static int set_up(void **state)
 	strcpy(machine.isolated, "\n");
 	machine.refusing_cpu = machine.dead_cpu = CPUS;
 	machine.enabled = 10;
+	machine.version = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.170-3";
 	chosen = (struct cpulist){.all = true};
 	code = NULL;
 	return 0;
@@ -186,7 +196,7 @@ static int tear_down(void **state)
 
 static void open_code(void)
 {
-	code = generated_code_open(&chosen);
+	code = generated_code_open(false, &chosen);
 	assert_non_null(code);
 }
 
@@ -309,13 +319,24 @@ static void without_rights_there_is_none(void **state)
 {
 	(void)state;
 	machine.refusal = EACCES;
-	assert_null(generated_code_open(&chosen));
+	assert_null(generated_code_open(false, &chosen));
 	/* Nor with a part of the machine. */
 	machine.refusing_cpu = 2;
-	assert_null(generated_code_open(&chosen));
+	assert_null(generated_code_open(false, &chosen));
 	/* A CPU that has just gone. */
 	machine.refusal = ENODEV;
 	open_code();
+}
+
+static void preempt_rt_has_events_beside_perf_events_only(void **state)
+{
+	(void)state;
+	machine.version = "#1 SMP PREEMPT_RT Debian 6.1.170-3";
+	assert_null(generated_code_open(false, &chosen));
+	for (size_t cpu = 0; cpu < CPUS; cpu++)
+		assert_int_equal(machine.opened[cpu], 0);
+	code = generated_code_open(true, &chosen);
+	assert_non_null(code);
 }
 
 /* Its files are closed. */
@@ -323,7 +344,7 @@ static void events_that_cannot_be_watched_are_not_kept(void **state)
 {
 	(void)state;
 	machine.is_unwatched = true;
-	assert_null(generated_code_open(&chosen));
+	assert_null(generated_code_open(false, &chosen));
 	for (size_t cpu = 0; cpu < CPUS; cpu++)
 		assert_int_equal(fcntl(machine.events[cpu], F_GETFD), -1);
 }
@@ -333,7 +354,7 @@ static void few_files_are_left_to_others(void **state)
 {
 	(void)state;
 	machine.files = 8 * CPUS - 1;
-	assert_null(generated_code_open(&chosen));
+	assert_null(generated_code_open(false, &chosen));
 	machine.files++;
 	open_code();
 }
@@ -431,6 +452,7 @@ int main(void)
 		CODE_TEST(rings_are_read_over_and_over),
 		CODE_TEST(lost_changes_are_counted),
 		CODE_TEST(without_rights_there_is_none),
+		CODE_TEST(preempt_rt_has_events_beside_perf_events_only),
 		CODE_TEST(events_that_cannot_be_watched_are_not_kept),
 		CODE_TEST(few_files_are_left_to_others),
 		CODE_TEST(isolated_cpus_have_events_if_they_are_chosen),
