@@ -5,10 +5,11 @@ import errno
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from harness import (check, check_equal, defer, fails_with, load, long_test, release, run, Skip, start,
-                     temporary_directory, test, use, wait_until)
+                     temporary_directory, test, unload, use, wait_until)
 from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import Events, online_cpus, PAGE, S, Session
 
@@ -45,6 +46,21 @@ def probe_uses_ftrace():
     probes = Path("/sys/kernel/debug/kprobes/list").read_text().splitlines()
     # The offset is not 0 on kernels with IBT, whose functions begin with an endbr instruction.
     return any(" perf_event_mmap+0x" in re.sub(r"\s+", " ", line) and "[FTRACE]" in line for line in probes)
+
+
+@test
+def probe_of_the_modules_own_function_goes_with_it():
+    """The kernel optimizes probes some milliseconds after they were registered: an entry that stayed in its table would be found
+    when the module is loaded at the same address, with a warning."""
+    mount_debugfs()
+    for _ in range(2):
+        load()
+        with Session(rate=100):
+            time.sleep(0.5)
+            probes = Path("/sys/kernel/debug/kprobes/list").read_text().splitlines()
+            own = [line for line in probes if "sb_kprobe_test" in line]
+            check_equal([len(own), any("[OPTIMIZED]" in line for line in own)], [1, False], f"probes of the module: {own}")
+        unload()
 
 
 @test
