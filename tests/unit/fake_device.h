@@ -108,6 +108,22 @@ static inline void fake_put_mapping(uint64_t space, uint64_t start, uint64_t fil
 	fake_put(&fake_device.metadata, &mapping, sizeof(mapping));
 }
 
+/* An event of executable anonymous memory. */
+static inline void fake_put_anonymous(uint64_t space, uint64_t start, uint32_t generation)
+{
+	const struct stackbeat_mapping mapping = {
+		.record = {.type = STACKBEAT_RECORD_MAPPING,
+			   .flags = STACKBEAT_MAPPING_EVENT,
+			   .size = sizeof(mapping)},
+		.address_space = space,
+		.start = start,
+		.end = start + 0x1000,
+		.generation = generation,
+	};
+
+	fake_put(&fake_device.metadata, &mapping, sizeof(mapping));
+}
+
 static inline void fake_put_file(uint64_t id)
 {
 	union {

@@ -134,6 +134,7 @@ struct address_spaces {
 	void *forget_arg;
 	moved_text_fn *moved_text;
 	void *moved_text_arg;
+	uint64_t anonymous_code; /* events */
 	int64_t compared_pages; /* that may be compared; less than 0: later ones, too */
 	uint64_t compared_at; /* ns, when they were counted last */
 	struct plain_memory plain; /* which was found last */
@@ -465,9 +466,11 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 		return err;
 	if (record->record.flags & STACKBEAT_MAPPING_MAIN_BINARY)
 		note_main(spaces, space, &mapping);
-	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
+	if (record->record.flags & STACKBEAT_MAPPING_EVENT) {
+		spaces->anonymous_code += mapping.segment == SEGMENT_ANON;
 		return mapping_history_add_event(space->history, record->generation, &mapping,
 						 &spaces->counts.mappings_dropped);
+	}
 	return mapping_history_add_mapping(space->history, record->generation, &mapping,
 					   &spaces->counts.mappings_dropped);
 }
@@ -1102,6 +1105,11 @@ int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
 	if (!spaces->perf_maps)
 		return 0;
 	return perf_map_watcher_take(spaces->perf_maps, forget, maps, count);
+}
+
+uint64_t address_spaces_anonymous_code(const struct address_spaces *spaces)
+{
+	return spaces->anonymous_code;
 }
 
 size_t address_spaces_bytes(const struct address_spaces *spaces)

@@ -245,6 +245,12 @@ const struct mapping *address_space_mapping_of(const struct address_space *space
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
 				  struct perf_map_fd **maps, size_t *count);
 
+/*
+ * Returns the number of events so far of code in anonymous memory: a program may have moved its
+ * text, which address_space_segments_at() finds out when it looks up a sample of it.
+ */
+uint64_t address_spaces_anonymous_code(const struct address_spaces *spaces);
+
 /* Returns the bytes of memory of the address spaces, without the overhead of malloc(). */
 size_t address_spaces_bytes(const struct address_spaces *spaces);
 

@@ -32,6 +32,13 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
+/*
+ * After an event of code in anonymous memory, the rings are drained once more: then a program that
+ * has moved its text has samples there, by which the text is compared. Not more often than
+ * COMPARE_INTERVAL_NS, as programs can cause it.
+ */
+#define COMPARE_DELAY_NS INT64_C(50000000)
+#define COMPARE_INTERVAL_NS INT64_C(250000000)
 /* Until a server of workers that has not answered is asked again. */
 #define SANDBOX_PAUSE_NS INT64_C(60000000000)
 
@@ -236,6 +243,31 @@ static void recorder_note_clock(struct recorder *recorder, const struct recorder
 	config->warning(message.text, config->arg);
 }
 
+static void recorder_follow_moved_text(struct recorder *recorder, int64_t now)
+{
+	const uint64_t events = address_spaces_anonymous_code(recorder->collector.spaces);
+
+	if (now >= recorder->compare_at)
+		recorder->compare_at = 0;
+	if (events != recorder->anonymous_code && now >= recorder->compare_next) {
+		recorder->compare_at = now + COMPARE_DELAY_NS;
+		recorder->compare_next = now + COMPARE_INTERVAL_NS;
+	}
+	recorder->anonymous_code = events;
+}
+
+/* Until when the reader may sleep. */
+static int64_t recorder_next_drain(const struct recorder *recorder, int64_t end)
+{
+	int64_t next = end;
+
+	if (recorder->wake_at && recorder->wake_at < next)
+		next = recorder->wake_at;
+	if (recorder->compare_at && recorder->compare_at < next)
+		next = recorder->compare_at;
+	return next;
+}
+
 /* Samples until something ends it: the command, the duration, the caller, an error. */
 static int sample_until_end(struct recorder *recorder, const struct recorder_config *config,
 			    int64_t start, struct error *error)
@@ -255,8 +287,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		};
 		size_t count = 2 + collector_poll(&recorder->collector, fds + 2);
 		int64_t now = now_ns(CLOCK_MONOTONIC);
-		int64_t until =
-			recorder->wake_at && recorder->wake_at < end ? recorder->wake_at : end;
+		int64_t until = recorder_next_drain(recorder, end);
 		int64_t wait = until - now < interval ? until - now : interval;
 		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
 					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
@@ -270,6 +301,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			config->drained(config->arg);
 		child_command_reap(&recorder->command);
 		now = now_ns(CLOCK_MONOTONIC);
+		recorder_follow_moved_text(recorder, now);
 		ended = ended || recorder->command.ended || now >= end;
 		/* POLLHUP: the session was stopped. */
 		recorder->is_ended_by_others = !ended && (fds[0].revents & POLLHUP);

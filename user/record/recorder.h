@@ -76,6 +76,10 @@ struct recorder {
 	uint64_t clock_steps; /* how often the wall clock was set since the start, by a second or
 				 more */
 	/* Private. */
+	uint64_t anonymous_code; /* events at the last drain */
+	/* CLOCK_MONOTONIC, ns: when the rings are drained to compare text that a program may have
+	 * moved (0: no such time), and the earliest time at which an event sets it again. */
+	int64_t compare_at, compare_next;
 	void *reserve; /* memory that is not used before sampling has ended */
 	const struct sandbox_server *sandbox; /* NULL: none */
 	struct sandbox_cpu sandbox_cpu, sandbox_before; /* now, and before the recording */

@@ -3,6 +3,8 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -66,10 +68,24 @@ __attribute__((visibility("hidden"))) int clock_gettime(clockid_t clock, struct 
 	return 0;
 }
 
+/* How long the reader would sleep before each drain, ns: by its timeout. */
+static int64_t sleeps[DRAINS + 1];
+
+__attribute__((visibility("hidden"))) int
+ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec time = *timeout;
+
+	if (fake_device.drains < DRAINS)
+		sleeps[fake_device.drains] = timeout->tv_sec * NS_PER_SECOND + timeout->tv_nsec;
+	return (int)syscall(SYS_ppoll, fds, count, &time, mask, sizeof(uint64_t));
+}
+
 static int set_up(void **state)
 {
 	(void)state;
 	memset(&clocks, 0, sizeof(clocks));
+	memset(sleeps, 0, sizeof(sleeps));
 	fake_device_init();
 	labels = (struct labels){.chosen = LABELS_DEFAULT};
 	memset(&sums, 0, sizeof(sums));
@@ -153,6 +169,19 @@ static void advance_programs(struct device *device)
 	put_program(device);
 	if (device->drains == sums.fail_at)
 		fail_malloc(sums.fail_malloc, sums.memory_stays_out);
+}
+
+/* A program maps code in anonymous memory, before the drains 5, 6 and 40. */
+static void advance_anonymous_code(struct device *device)
+{
+	const unsigned int drain = device->drains;
+
+	if (!drain)
+		fake_put_space(1, NOBODY, "program");
+	if (drain == 5 || drain == 6 || drain == 40)
+		fake_put_anonymous(1, TEXT, drain + 1);
+	clocks.passed += NS_PER_SECOND / 100;
+	put_sample(device, 1);
 }
 
 static bool stop_requested(void *arg)
@@ -475,6 +504,26 @@ static void windows_have_the_time_at_which_they_were_taken(void **state)
 	assert_int_equal(recorder->clock_steps, 5);
 }
 
+/* The reader comes back 50 ms later, when the program has copied its text, and has samples. */
+static void moved_text_is_compared_soon(void **state)
+{
+	struct error error;
+
+	(void)state;
+	clocks.passed = NS_PER_SECOND;
+	assert_int_equal(record_with(advance_anonymous_code, &error), 0);
+	for (unsigned int drain = 0; drain < DRAINS; drain++) {
+		/* Each drain takes 10 ms. Its event is read in the drain before. */
+		const unsigned int last = drain > 40 ? 40 : 5;
+		const bool is_soon = drain > last && drain <= last + 5;
+
+		assert_int_equal(sleeps[drain],
+				 is_soon ? NS_PER_SECOND / 20 -
+						   (drain - last - 1) * NS_PER_SECOND / 100
+					 : NS_PER_SECOND);
+	}
+}
+
 /* A recording without an end of its own ends with its time, or with the session. */
 static void recording_ends_with_its_time(void **state)
 {
@@ -634,6 +683,7 @@ int main(void)
 		TEST(empty_windows_may_keep_their_time),
 		TEST(counters_are_those_of_the_session),
 		TEST(windows_have_the_time_at_which_they_were_taken),
+		TEST(moved_text_is_compared_soon),
 		TEST(recording_ends_with_its_time),
 		TEST(recording_ends_with_its_session),
 		TEST(ring_that_cannot_be_mapped_loses_nothing),
