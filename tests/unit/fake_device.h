@@ -21,7 +21,9 @@
 #include "source/device.h"
 #include "source/session.h"
 
+#ifndef FAKE_RING_SIZE /* a power of two */
 #define FAKE_RING_SIZE (1u << 24)
+#endif
 
 /* A ring that begins anew when it was drained. */
 struct fake_ring {
