@@ -121,6 +121,17 @@ a_running_process_has_stacks() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
+# As perf: else, the profile would begin with it.
+what_a_command_prints_is_not_in_a_profile_on_standard_output() {
+	local output
+	for output in - /dev/stdout; do
+		timeout "$hang" "$stackbeat" record --source=perf -q -F 499 -o "$output" sh -c 'echo printed; exec "$0"' "$scratch/spin" \
+			2>"$scratch/messages" </dev/null | cat >"$scratch/profile"
+		has_stack || fail "$output: no stack: $(head -n 3 "$scratch/folded")"
+		grep -qx printed "$scratch/messages" || fail "$output: not on standard error: $(<"$scratch/messages")"
+	done
+}
+
 a_command_that_goes_on_is_killed_at_the_end() {
 	record -d 1 sh -c 'trap "" TERM; exec "$0" forever' "$scratch/spin" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
@@ -186,7 +197,7 @@ a_user_records_own_processes() {
 }
 
 tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
-	tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
+	what_a_command_prints_is_not_in_a_profile_on_standard_output tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
 all=(the_whole_system_has_the_program a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then

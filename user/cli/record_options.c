@@ -283,7 +283,8 @@ static const struct cli_option record_options[] = {
 	GO_HIDE_RUNTIME_OPTION(struct record_options, hides_go_runtime),
 	SYMBOLIZE_TIMEOUT_OPTION(struct record_options, sandbox),
 	SANDBOX_OPTION(struct record_options, sandbox),
-	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output",
+	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output: what COMMAND prints "
+	 "there goes to standard error",
 	 OPTION_PATH(struct record_options, output)},
 	{0, "snapshot", "SEC",
 	 "also write the profile so far every SEC seconds, and on SIGUSR2",

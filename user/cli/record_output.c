@@ -45,6 +45,18 @@ void output_release_room(struct output_room *room)
 	room->held = false;
 }
 
+bool output_is_stdout(const char *path)
+{
+	struct stat output, standard;
+
+	if (!strcmp(path, "-"))
+		return true;
+	/* Devices such as /dev/null and terminals are no place where a profile is read. */
+	return !stat(path, &output) && !fstat(STDOUT_FILENO, &standard) &&
+	       !S_ISCHR(output.st_mode) && output.st_dev == standard.st_dev &&
+	       output.st_ino == standard.st_ino;
+}
+
 /* Returns the length of a path without the suffix of the file's name. */
 static int stem_length(const char *path)
 {

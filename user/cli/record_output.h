@@ -21,6 +21,9 @@ struct output_room {
 	bool held;
 };
 
+/* Returns whether a profile that is written to `path` goes to standard output. */
+bool output_is_stdout(const char *path);
+
 /*
  * Checks that a profile can be written to `path`, and holds OUTPUT_ROOM bytes for it, if the file
  * system can do that without a visible file. Returns 0, or a negative errno value.

@@ -15,7 +15,7 @@
 #define TERM_TIMEOUT_MS 5000
 #define KILL_TIMEOUT_MS 200
 
-static void exec_command(int go, int failed, char **argv, const struct signal_handling *signals)
+static void exec_command(int go, int failed, char **argv, const struct command_setup *setup)
 {
 	char byte;
 	int code;
@@ -23,10 +23,11 @@ static void exec_command(int go, int failed, char **argv, const struct signal_ha
 	/* The recorder gave up or died: the command is not run then. */
 	if (read(go, &byte, 1) != 1)
 		_exit(0);
-	sigaction(SIGPIPE, &signals->pipe, NULL);
-	sigaction(SIGXFSZ, &signals->file_size, NULL);
-	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
-	execvp(argv[0], argv);
+	sigaction(SIGPIPE, &setup->signals->pipe, NULL);
+	sigaction(SIGXFSZ, &setup->signals->file_size, NULL);
+	sigprocmask(SIG_SETMASK, &setup->signals->mask, NULL);
+	if (!setup->prints_to_stderr || dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO)
+		execvp(argv[0], argv);
 	code = errno;
 	if (write(failed, &code, sizeof(code)) < 0)
 		_exit(126);
@@ -34,7 +35,7 @@ static void exec_command(int go, int failed, char **argv, const struct signal_ha
 }
 
 int child_command_prepare(struct child_command *child, char **argv,
-			  const struct signal_handling *signals, struct error *error)
+			  const struct command_setup *setup, struct error *error)
 {
 	int go[2], failed[2], code;
 
@@ -54,7 +55,7 @@ int child_command_prepare(struct child_command *child, char **argv,
 	if (!child->pid) {
 		close(go[1]);
 		close(failed[0]);
-		exec_command(go[0], failed[1], argv, signals);
+		exec_command(go[0], failed[1], argv, setup);
 	}
 	close(go[0]);
 	close(failed[1]);

@@ -19,6 +19,12 @@ struct signal_handling {
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
 };
 
+/* What the command gets from the recorder. */
+struct command_setup {
+	const struct signal_handling *signals;
+	bool prints_to_stderr; /* what it prints to standard output goes to standard error */
+};
+
 /* All zero: no command. */
 struct child_command {
 	pid_t pid; /* 0: none */
@@ -30,11 +36,11 @@ struct child_command {
 };
 
 /*
- * Forks a child that runs `argv` (NULL-terminated) with `signals` after child_command_release().
+ * Forks a child that runs `argv` (NULL-terminated) with `setup` after child_command_release().
  * Returns 0 or a negative errno value.
  */
 int child_command_prepare(struct child_command *child, char **argv,
-			  const struct signal_handling *signals, struct error *error);
+			  const struct command_setup *setup, struct error *error);
 
 /*
  * Lets the child exec its command; `name` is for the message. Returns 0, or a negative errno

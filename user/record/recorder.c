@@ -504,7 +504,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 		return error_errno(error, ENOMEM, "can't record");
 	if (config->command)
 		err = child_command_prepare(&recorder->command, config->command,
-					    config->command_signals, error);
+					    &config->command_setup, error);
 	if (!err)
 		recorder_follow_main(recorder, config->session);
 	/* After the fork of the command, which inherits the limit of open files. */

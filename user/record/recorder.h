@@ -40,7 +40,7 @@ struct recorder_config {
 	pid_t helper; /* downloads debug files for the symbols; 0: none */
 	bool shares_sandbox; /* it has worked for other recordings before */
 	char **command; /* NULL-terminated; NULL: none */
-	const struct signal_handling *command_signals; /* of the command */
+	struct command_setup command_setup;
 	/*
 	 * A file descriptor that wakes the recorder when it is readable, or -1. `stop_requested` is
 	 * called after each drain, and ends the recording when it returns true.

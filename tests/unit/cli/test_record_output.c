@@ -43,6 +43,37 @@ static void start_time_is_inserted_before_the_suffix(void **state)
 	expect_name(".hidden", ".hidden.20260131T235959Z");
 }
 
+static void standard_output_is_recognized(void **state)
+{
+	const int saved = dup(STDOUT_FILENO);
+	int ends[2], file, null;
+	bool is_pipe, is_file, is_null;
+
+	(void)state;
+	assert_true(output_is_stdout("-"));
+	assert_false(output_is_stdout(in_sandbox("missing")));
+	write_text(in_sandbox("other"), "");
+	file = open(in_sandbox("file"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pipe(ends), 0);
+	fflush(stdout);
+	dup2(ends[1], STDOUT_FILENO);
+	is_pipe = output_is_stdout("/dev/stdout");
+	dup2(file, STDOUT_FILENO);
+	is_file = output_is_stdout(in_sandbox("file")) && !output_is_stdout(in_sandbox("other"));
+	dup2(null, STDOUT_FILENO);
+	is_null = output_is_stdout("/dev/null");
+	dup2(saved, STDOUT_FILENO);
+	assert_true(is_pipe);
+	assert_true(is_file);
+	assert_false(is_null);
+	close(ends[0]);
+	close(ends[1]);
+	close(file);
+	close(null);
+	close(saved);
+}
+
 static void existing_file_is_not_replaced(void **state)
 {
 	char path[PATH_MAX];
@@ -128,6 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(start_time_is_inserted_before_the_suffix),
+		TEST(standard_output_is_recognized),
 		TEST(existing_file_is_not_replaced),
 		TEST(room_is_held_without_a_file),
 		TEST(missing_room_is_found),

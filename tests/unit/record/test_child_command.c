@@ -14,6 +14,8 @@
 static struct child_command child;
 static struct error error;
 
+static bool prints_to_stderr; /* of the next command */
+
 static void prepare(char *program, char *argument)
 {
 	char *argv[] = {program, "-c", argument, NULL};
@@ -21,10 +23,11 @@ static void prepare(char *program, char *argument)
 		.pipe.sa_handler = SIG_DFL,
 		.file_size.sa_handler = SIG_IGN,
 	};
+	const struct command_setup setup = {&signals, prints_to_stderr};
 
 	sigemptyset(&signals.mask);
 	*error.text = '\0';
-	assert_int_equal(child_command_prepare(&child, argv, &signals, &error), 0);
+	assert_int_equal(child_command_prepare(&child, argv, &setup, &error), 0);
 	assert_true(child.pid > 0);
 	assert_false(child.ended);
 }
@@ -120,6 +123,30 @@ static void command_is_not_run_before_its_release(void **state)
 	assert_true(child.ended);
 }
 
+/* The profile is on standard output then. */
+static void output_goes_to_standard_error_if_asked_for(void **state)
+{
+	const int saved = dup(STDERR_FILENO);
+	char text[16] = "";
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	dup2(ends[1], STDERR_FILENO);
+	prints_to_stderr = true;
+	prepare("/bin/sh", "echo printed");
+	prints_to_stderr = false;
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(ends[1]);
+	assert_int_equal(child_command_release(&child, "sh", &error), 0);
+	wait_for_end();
+	assert_int_equal(read(ends[0], text, sizeof(text) - 1), strlen("printed\n"));
+	assert_string_equal(text, "printed\n");
+	close(ends[0]);
+	child_command_end(&child);
+}
+
 static void running_command_is_ended(void **state)
 {
 	(void)state;
@@ -143,6 +170,7 @@ int main(void)
 		cmocka_unit_test(signal_is_passed_on),
 		cmocka_unit_test(command_that_cannot_run_is_reported),
 		cmocka_unit_test(command_is_not_run_before_its_release),
+		cmocka_unit_test(output_goes_to_standard_error_if_asked_for),
 		cmocka_unit_test(running_command_is_ended),
 	};
 
