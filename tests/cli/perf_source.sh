@@ -157,6 +157,25 @@ the_whole_system_has_the_program() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
+# As perf: the program is not the command's.
+cpus_have_all_that_runs_on_them() {
+	local cpu pid recorder status=0
+	cpu=$(sed -nE 's/^Cpus_allowed_list:\s*([0-9]+).*/\1/p' /proc/self/status)
+	rm -f "$scratch/profile" "$scratch/done"
+	taskset -c "$cpu" "$scratch/spin" forever &
+	pid=$!
+	record --snapshot 1 -C "$cpu" sh -c "until [ -e '$scratch/done' ]; do sleep 0.1; done" &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	touch "$scratch/done"
+	wait "$recorder" || status=$?
+	kill "$pid"
+	wait "$pid" || true
+	rm "$scratch/done"
+	((!status)) || fail "record: $(<"$scratch/messages")"
+	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+}
+
 # The program alone is sampled: its stacks decide how much is copied.
 copies_are_as_short_as_stacks() {
 	local pid recorder status=0 copies=0 bytes=0
@@ -198,7 +217,7 @@ a_user_records_own_processes() {
 
 tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
 	what_a_command_prints_is_not_in_a_profile_on_standard_output tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
-all=(the_whole_system_has_the_program a_user_records_own_processes)
+all=(the_whole_system_has_the_program cpus_have_all_that_runs_on_them a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then
 	skipped="no C compiler here"

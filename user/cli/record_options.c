@@ -254,7 +254,8 @@ static const struct cli_option record_options[] = {
 	 "exclude the threads of this name; repeatable",
 	 OPTION_CALL(parse_comm)},
 	{'C', "cpu", "LIST",
-	 "sample these CPUs, such as 0,2-3 (default: all that are neither isolated nor nohz_full)",
+	 "sample these CPUs, such as 0,2-3 (default: all that are neither isolated nor nohz_full); "
+	 "without -p, -t and -G all that runs on them, also while COMMAND runs",
 	 OPTION_CALL(record_parse_cpus)},
 	{'d', "duration", "SEC", "stop after this many seconds",
 	 OPTION_SECONDS(struct record_options, seconds, 0)},
@@ -366,8 +367,8 @@ static const struct cli_option record_options[] = {
 const struct command_help record_help = {
 	.synopsis = "stackbeat record [OPTION]... [--] [COMMAND [ARG]...]",
 	.description = "Sample kernel and user stacks into a pprof profile: of COMMAND and the "
-		       "processes it forks, of other processes (-p), or else of the whole "
-		       "system; until COMMAND ends, the duration is over, or SIGINT (Ctrl-C) "
+		       "processes it forks, of other processes (-p), of CPUs (-C), or else of the "
+		       "whole system; until COMMAND ends, the duration is over, or SIGINT (Ctrl-C) "
 		       "or SIGTERM arrives.",
 	.options = record_options,
 	.notes = "The exit status is COMMAND's if that is not 0. Otherwise, it is 0 if a "
@@ -395,6 +396,13 @@ int record_targets_check(const struct session_config *session, struct error *err
 	return 0;
 }
 
+/* As in perf: CPUs without another target mean all that runs on them, also while COMMAND runs. */
+static bool selects_only_cpus(const struct session_config *session)
+{
+	return *session->cpus && !session->pid_count && !session->tid_count &&
+	       !session->cgroup_count;
+}
+
 void record_options_default(struct record_options *options)
 {
 	*options = (struct record_options){
@@ -420,6 +428,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		options->command = argv + first;
 	if (record_targets_check(&options->session, error))
 		return -EINVAL;
+	options->session.system_wide =
+		options->session.system_wide || selects_only_cpus(&options->session);
 	if (options->blocks)
 		options->labels.chosen |= LABEL_SET(LABEL_BLOCK);
 	if (options->timestamps)

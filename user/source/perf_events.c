@@ -144,7 +144,7 @@ static int read_paranoid(void)
 static const char *own_processes_remedy(const struct perf_events_config *config)
 {
 	if (config->has_command)
-		return "; name a COMMAND or -p PID of your own instead";
+		return "; name a COMMAND without -a and -C, or -p PID, of your own instead";
 	return config->has_target_options ? "; name a -p PID of your own instead" : "";
 }
 

@@ -48,7 +48,7 @@ struct session_config {
 	uint32_t verify; /* see STACKBEAT_A_STACK_COPY_EVERY; 0: no sample is unwound again */
 	uint8_t goroutines; /* STACKBEAT_GOROUTINE_*, see STACKBEAT_A_GOROUTINES */
 	bool no_inherit;
-	bool system_wide; /* -a */
+	bool system_wide; /* -a, or -C without another target */
 	/* For remedies in messages: */
 	bool has_target_options; /* the subcommand has -p and -C */
 	bool has_command; /* it runs a COMMAND */

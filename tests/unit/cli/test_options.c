@@ -106,6 +106,23 @@ static void options_have_defaults(void **state)
 	assert_null(options.command);
 }
 
+static void cpus_alone_are_sampled_as_a_whole(void **state)
+{
+	(void)state;
+	PARSES("-C", "0", "true");
+	assert_true(options.session.system_wide);
+	PARSES("-C", "0");
+	assert_true(options.session.system_wide);
+	PARSES("-C", "0", "-p", "1", "true");
+	assert_false(options.session.system_wide);
+	PARSES("-C", "0", "-t", "1");
+	assert_false(options.session.system_wide);
+	PARSES("-C", "0", "-G", "a");
+	assert_false(options.session.system_wide);
+	PARSES("true");
+	assert_false(options.session.system_wide);
+}
+
 static void short_and_long_options_are_parsed(void **state)
 {
 	(void)state;
@@ -1036,6 +1053,7 @@ int main(void)
 		cmocka_unit_test(each_kind_sets_its_target),
 		cmocka_unit_test(each_kind_names_its_option_and_bounds),
 		cmocka_unit_test(options_have_defaults),
+		cmocka_unit_test(cpus_alone_are_sampled_as_a_whole),
 		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),
 		cmocka_unit_test(memory_has_units_and_bounds),

@@ -347,7 +347,8 @@ static void refusals_say_what_helps(void **state)
 	assert_non_null(strstr(error.text, "or less; name a -p PID of your own instead"));
 	config.has_command = true;
 	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
-	assert_non_null(strstr(error.text, "; name a COMMAND or -p PID of your own instead"));
+	assert_non_null(strstr(error.text, "; name a COMMAND without -a and -C, or -p "
+					   "PID, of your own instead"));
 	machine.paranoid = "4\n";
 	assert_int_equal(perf_events_open(&refused, &config, &error), -EACCES);
 	assert_non_null(strstr(error.text, "is 4, "));
