@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cache_option.h"
@@ -367,6 +368,26 @@ static char *cmd_record_command_line(int argc, char **argv)
 	return line;
 }
 
+/* Whether a file of an earlier recording stays, which a reader of profiles takes for this one's. */
+static bool has_old_output(const struct record *record)
+{
+	const char *output = record->options.output;
+	struct stat status;
+
+	/* The signals are opened when the recording begins; earlier errors are about its start. */
+	return record->signals && !record->options.rotate && !record->exporter.files &&
+	       !output_is_stdout(output) && !stat(output, &status) && S_ISREG(status.st_mode);
+}
+
+static void print_without_profile(const struct record *record, const struct error *reason)
+{
+	if (has_old_output(record))
+		fprintf(stderr, "stackbeat: %s; %s is as it was before\n", reason->text,
+			record->options.output);
+	else
+		fprintf(stderr, "stackbeat: %s\n", reason->text);
+}
+
 /*
  * Writes the profile: after an error of the recording, the profile of the samples before it.
  * Returns the exit status.
@@ -375,24 +396,28 @@ static int end_recording(struct record *record, int err, const struct error *rea
 {
 	struct recorder *recorder = &record->recorder;
 	struct error error;
+	const bool has_samples = recorder->collector.stacks &&
+				 stack_table_totals(recorder->collector.stacks)->samples;
 	int write_err;
 
-	if (err)
+	if (err && has_samples)
 		fprintf(stderr, "stackbeat: %s\n", reason->text);
+	else if (err)
+		print_without_profile(record, reason);
 	child_command_end(&recorder->command);
 	/* It needs the sandbox of this process. */
 	wait_for_exporter(record);
-	if (err) {
-		if (!recorder->collector.stacks ||
-		    !stack_table_totals(recorder->collector.stacks)->samples)
-			return STATUS_FAILED;
+	if (err && !has_samples)
+		return STATUS_FAILED;
+	if (err)
 		recorder->recording.ended_by = reason->text;
-	}
 	write_err = cmd_record_write_profile(record, &error);
+	if (write_err == -ENODATA) {
+		print_without_profile(record, &error);
+		return STATUS_NO_SAMPLES;
+	}
 	if (write_err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
-	if (write_err == -ENODATA)
-		return STATUS_NO_SAMPLES;
 	return err || write_err || record->exporter.has_failed ? STATUS_FAILED : 0;
 }
 

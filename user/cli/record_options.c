@@ -373,7 +373,8 @@ const struct command_help record_help = {
 	.options = record_options,
 	.notes = "The exit status is COMMAND's if that is not 0. Otherwise, it is 0 if a "
 		 "profile with samples was written, 3 if there were no samples, 1 for "
-		 "another failure, 2 for a wrong command line.",
+		 "another failure, 2 for a wrong command line. Without a profile, an existing file "
+		 "stays as it is.",
 };
 /*
  * Returns the size of the smallest ring for copies of this size. Copies use half of a ring at most,

@@ -472,6 +472,40 @@ static void without_samples_there_is_no_file(void **state)
 	assert_int_equal(access(in_sandbox("p"), F_OK), -1);
 }
 
+/* A reader of the file would take it for the file of this recording. */
+static void file_of_an_earlier_recording_is_named(void **state)
+{
+	char expected[512];
+
+	(void)state;
+	write_text(in_sandbox("p"), "old");
+	snprintf(expected, sizeof(expected), "; %s is as it was before\n", in_sandbox("p"));
+	fake.is_empty = true;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_NO_SAMPLES);
+	assert_true(message_has("stackbeat: no samples: "));
+	assert_true(message_has(expected));
+	/* Other names are chosen then. */
+	assert_int_equal(record("record -a --rotate 1 -o %s", in_sandbox("p")), STATUS_NO_SAMPLES);
+	assert_false(message_has("as it was"));
+	assert_int_equal(record("record -a -o /dev/null"), STATUS_NO_SAMPLES);
+	assert_false(message_has("as it was"));
+	/* As with a command that can't be run. */
+	fake.run_err = EIO;
+	assert_int_equal(record("record -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_true(message_has(expected));
+	/* It has not begun then. */
+	fake.open_err = EBUSY;
+	assert_int_equal(record("record -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: can't open\n");
+	fake.open_err = 0;
+	/* Samples before the error replace it. */
+	fake.is_empty = false;
+	fake.recorded = 11;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: can't run\n");
+	assert_is_example(in_sandbox("p"));
+}
+
 static void error_keeps_what_was_recorded(void **state)
 {
 	(void)state;
@@ -484,7 +518,7 @@ static void error_keeps_what_was_recorded(void **state)
 	assert_is_example(in_sandbox("p"));
 	/* Without samples, there is nothing to keep. */
 	fake.recorded = fake.takes = 0;
-	assert_int_equal(record("record -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_int_equal(record("record -a -o %s", in_sandbox("missing")), STATUS_FAILED);
 	assert_string_equal(messages, "stackbeat: can't run\n");
 	assert_int_equal(fake.takes, 0);
 }
@@ -936,6 +970,7 @@ int main(void)
 		TEST(help_and_bad_options_record_nothing),
 		TEST(failed_starts_write_nothing),
 		TEST(without_samples_there_is_no_file),
+		TEST(file_of_an_earlier_recording_is_named),
 		TEST(error_keeps_what_was_recorded),
 		TEST(samples_that_cannot_be_taken_are_an_error),
 		TEST(profile_is_written_if_nobody_reads_messages),
