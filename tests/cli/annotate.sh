@@ -199,6 +199,11 @@ another_build_is_refused() {
 	mv spin whole
 	gcc -O1 -g -o spin spin.c -L. -llibrary -Wl,-rpath,"$scratch"
 	! annotate innermost || fail "another build is annotated"
+	# One line: that the file is missing would contradict it.
+	[[ $(wc -l <messages) == 1 ]] || fail "more than a line: $(<messages)"
+	grep -q "the code of 'innermost' can't be read: $scratch/spin has build ID [0-9a-f]*, not [0-9a-f]*: not taken; if" messages ||
+		fail "no reason: $(<messages)"
+	grep -q -- "--save-binaries" messages || fail "no remedy: $(<messages)"
 	mkdir -p kept
 	cp whole kept/spin
 	annotate --binaries kept innermost || fail "--binaries: $(<messages)"

@@ -28,6 +28,12 @@
 
 #define DIRECTORIES_MAX 16u
 
+struct code_reader {
+	struct symbolize_messages messages; /* the first, for callbacks of the messages */
+	/* The first problem while code is read: if there is no code, it is why. NULL: none. */
+	char *path, *problem;
+};
+
 struct annotate {
 	const char *input, *binaries;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
@@ -36,7 +42,7 @@ struct annotate {
 	struct annotation_text_options text;
 	struct sandbox_options sandbox_options;
 	struct reader_sandbox sandbox;
-	struct symbolize_messages messages;
+	struct code_reader reader;
 	bool json, help;
 };
 
@@ -89,7 +95,8 @@ static const struct cli_option options[] = {
 	 OPTION_CALL(annotate_option_style)},
 	SAMPLE_TYPE_OPTION(struct annotate, query.sample_type),
 	{0, "binaries", "DIR",
-	 "look for programs and libraries there first, as symbolize does",
+	 "look for programs and libraries there first, as symbolize does: copies of record "
+	 "--save-binaries DIR, after a rebuild",
 	 OPTION_PATH(struct annotate, binaries)},
 	{0, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable",
@@ -101,7 +108,7 @@ static const struct cli_option options[] = {
 	SYMBOLIZE_TIMEOUT_OPTION(struct annotate, sandbox_options),
 	SANDBOX_OPTION(struct annotate, sandbox_options),
 	{'v', "verbose", NULL, "list all problems with files, not only the first five",
-	 OPTION_FLAG(struct annotate, messages.verbose)},
+	 OPTION_FLAG(struct annotate, reader.messages.verbose)},
 	HELP_OPTION(struct annotate, help),
 };
 /* clang-format on */
@@ -177,6 +184,45 @@ static void suggest_function(const struct profile *profile, const char *typed, s
 		error_set(error, ENOENT, "%s; 'stackbeat report' lists them", problem.text);
 }
 
+/* Problems with files */
+
+static void annotate_keep_problem(void *arg, const char *path, const char *text)
+{
+	struct code_reader *reader = arg;
+
+	if (!reader->problem) {
+		free(reader->path);
+		reader->path = strdup(path);
+		reader->problem = reader->path ? strdup(text) : NULL;
+		if (reader->problem)
+			return;
+	}
+	symbolize_messages_problem(&reader->messages, path, text);
+}
+
+/* Puts the problem that was kept in the place of `error`, if there is no code, or prints it. */
+static void annotate_use_problem(struct annotate *annotate, int err, struct error *error)
+{
+	struct code_reader *reader = &annotate->reader;
+
+	if (reader->problem && err == -ENXIO) {
+		/* Some problems begin with the path of the file that was found. */
+		const bool has_path = !strncmp(reader->problem, reader->path, strlen(reader->path));
+
+		error_set(error, ENXIO,
+			  "the code of '%s' can't be read: %s%s%s; if it was rebuilt or removed "
+			  "since the recording, --binaries DIR reads the copy that 'record "
+			  "--save-binaries DIR' has made",
+			  annotate->query.name, has_path ? "" : reader->path, has_path ? "" : ": ",
+			  reader->problem);
+	} else if (reader->problem) {
+		symbolize_messages_problem(&reader->messages, reader->path, reader->problem);
+	}
+	free(reader->path);
+	free(reader->problem);
+	reader->path = reader->problem = NULL;
+}
+
 /* Run */
 
 static int symbolize_if_needed(struct profile *profile, const struct symbol_source *source,
@@ -228,7 +274,7 @@ static int annotate_profile(struct annotate *annotate, struct profile *profile, 
 		.progress = symbolize_messages_progress,
 		.names_progress = symbolize_messages_names,
 		.timed_out = symbolize_messages_timed_out,
-		.arg = &annotate->messages,
+		.arg = &annotate->reader,
 	};
 	struct annotation annotation = {0};
 	struct symbol_source source;
@@ -237,10 +283,12 @@ static int annotate_profile(struct annotate *annotate, struct profile *profile, 
 	reader_sandbox_use(&annotate->sandbox, &annotate->sandbox_options, &symbolize);
 	offline_source_init(&source, profile, &search, NULL, NULL);
 	err = symbolize_if_needed(profile, &source, &symbolize, error);
+	symbolize.problem = annotate_keep_problem;
 	if (!err)
 		err = annotation_make(profile, &annotate->query, &source, &symbolize, &annotation,
 				      error);
-	symbolize_messages_end(&annotate->messages);
+	annotate_use_problem(annotate, err, error);
+	symbolize_messages_end(&annotate->reader.messages);
 	if (err == -ENOENT)
 		suggest_function(profile, annotate->query.name, error);
 	if (!err)
@@ -271,7 +319,7 @@ int cmd_annotate(int argc, char **argv)
 	struct annotate annotate = {
 		.query.syntax = SYNTAX_ATT,
 		.query.advice = "; --binaries names a place of it",
-		.messages.progress = isatty(STDERR_FILENO),
+		.reader.messages.progress = isatty(STDERR_FILENO),
 	};
 	struct error error;
 
