@@ -176,6 +176,18 @@ cpus_have_all_that_runs_on_them() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
+# Half a second of user mode, then kernel mode.
+kernel_parts_are_of_kernel_mode_alone() {
+	# shellcheck disable=SC2016 # the inner shell expands it
+	record --kernel sh -c '"$0"; dd if=/dev/zero of=/dev/null bs=1M count=5000' "$scratch/spin" ||
+		fail "record: $(<"$scratch/messages")"
+	"$stackbeat" report --folded "$scratch/profile" >"$scratch/folded" || fail "report failed"
+	grep -q . "$scratch/folded" || fail "no stack"
+	! grep -F '[no frames]' "$scratch/folded" || fail "user mode is sampled"
+	"$stackbeat" report -v "$scratch/profile" | input_has '^ticks without a sample: .*filtered [1-9]' ||
+		fail "no tick in user mode: $("$stackbeat" report -v "$scratch/profile")"
+}
+
 # The program alone is sampled: its stacks decide how much is copied.
 copies_are_as_short_as_stacks() {
 	local pid recorder status=0 copies=0 bytes=0
@@ -217,7 +229,7 @@ a_user_records_own_processes() {
 
 tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
 	what_a_command_prints_is_not_in_a_profile_on_standard_output tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
-all=(the_whole_system_has_the_program cpus_have_all_that_runs_on_them a_user_records_own_processes)
+all=(the_whole_system_has_the_program cpus_have_all_that_runs_on_them kernel_parts_are_of_kernel_mode_alone a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then
 	skipped="no C compiler here"

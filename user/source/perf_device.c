@@ -107,6 +107,24 @@ static bool is_inherited(const struct perf_device *device, uint32_t pid)
 	return true;
 }
 
+static bool is_in_kernel(const struct perf_record *record)
+{
+	return (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+}
+
+/*
+ * Whether a sample has a part that is recorded, as the module decides it: a thread with user memory
+ * has a user part also in kernel mode. Events that leave out a mode would count its time all the
+ * same: its ticks would be missed ones.
+ */
+static bool has_chosen_part(const struct perf_device *device, const struct perf_record *record)
+{
+	const uint32_t parts = device->config->events.parts;
+
+	return (parts & STACKBEAT_PART_USER && record->sample.abi != PERF_SAMPLE_REGS_ABI_NONE) ||
+	       (parts & STACKBEAT_PART_KERNEL && is_in_kernel(record));
+}
+
 static uint64_t hash_frames(const __u64 *frames, size_t count)
 {
 	uint64_t hash = 0;
@@ -121,7 +139,7 @@ static uint8_t kernel_stop_of(const struct perf_device *device, const struct per
 {
 	if (!(device->config->events.parts & STACKBEAT_PART_KERNEL))
 		return STACKBEAT_STOP_EXCLUDED;
-	if ((record->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL)
+	if (!is_in_kernel(record))
 		return STACKBEAT_STOP_USER_MODE;
 	return parts->kernel_count == STACKBEAT_KERNEL_FRAMES_MAX ? STACKBEAT_STOP_MAX_DEPTH
 								  : STACKBEAT_STOP_OUTERMOST;
@@ -179,7 +197,7 @@ static int add_sample(struct perf_device *device, const struct perf_record *reco
 		parts.user_count = 1;
 	}
 	parts.user_count = MIN(parts.user_count, device->config->max_depth);
-	if ((record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL)
+	if (is_in_kernel(record))
 		flags |= STACKBEAT_SAMPLE_KERNEL;
 	if (from->abi == PERF_SAMPLE_REGS_ABI_32)
 		flags |= STACKBEAT_SAMPLE_COMPAT;
@@ -230,7 +248,7 @@ static int take_sample(struct perf_device *device, const struct perf_record *rec
 	perf_spaces_thread_comm(device->spaces, record->pid, record->tid, comm);
 	/* Without a process id: of another pid namespace, or of a task that has ended. */
 	if (!record->pid || record->pid == UINT32_MAX || is_excluded(device, comm) ||
-	    is_inherited(device, record->pid)) {
+	    is_inherited(device, record->pid) || !has_chosen_part(device, record)) {
 		device->stats[STACKBEAT_S_FILTERED]++;
 		return 0;
 	}

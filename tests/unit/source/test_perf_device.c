@@ -464,6 +464,86 @@ static void samples_without_user_memory_have_no_address_space(void **state)
 	assert_true(got.stack_sizes[0] == UINT64_MAX);
 }
 
+/*
+ * Of a thread in user mode, of one in kernel mode and of a kernel thread; each tick counts. Events
+ * of the kernel part alone have no registers.
+ */
+static void put_sample_of_each_mode(bool with_registers)
+{
+	struct perf_record *records[] = {put_sample(PID, PID), put_sample(PID, PID + 1),
+					 put_sample(2, 2)};
+
+	records[0]->misc = PERF_RECORD_MISC_USER;
+	records[0]->sample.chain += 3;
+	records[0]->sample.chain_length -= 3;
+	for (size_t i = 0; i < 3; i++) {
+		if (with_registers && i < 2)
+			continue;
+		records[i]->sample.abi = PERF_SAMPLE_REGS_ABI_NONE;
+		records[i]->sample.stack_size = 0;
+	}
+}
+
+static void expect_ticks(uint64_t samples, uint64_t filtered)
+{
+	struct netlink_session counters;
+
+	kernel.cpu_time = (samples + filtered) * PERIOD_NS;
+	perf_device_get(device, &counters);
+	assert_int_equal(counters.stats[STACKBEAT_S_TICKS], samples + filtered);
+	assert_int_equal(counters.stats[STACKBEAT_S_SAMPLES], samples);
+	assert_int_equal(counters.stats[STACKBEAT_S_FILTERED], filtered);
+	assert_int_equal(counters.stats[STACKBEAT_S_MISSED_TICKS], 0);
+}
+
+static void only_kernel_mode_has_a_kernel_part(void **state)
+{
+	(void)state;
+	config.events.parts = STACKBEAT_PART_KERNEL;
+	config.events.stack_copy = 0;
+	put_sample_of_each_mode(false);
+	assert_int_equal(drain(), 0);
+	assert_int_equal(got.sample_count, 2);
+	assert_int_equal(got.samples[0].tid, PID + 1);
+	assert_int_equal(got.samples[1].tid, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(got.samples[i].record.flags & STACKBEAT_SAMPLE_KERNEL);
+		assert_int_equal(got.samples[i].kernel_frames, 2);
+		assert_int_equal(got.samples[i].user_stop, STACKBEAT_STOP_EXCLUDED);
+		assert_int_equal(got.samples[i].weight, PERIOD_NS);
+	}
+	expect_ticks(2, 1);
+}
+
+/* In kernel mode, too. */
+static void kernel_threads_have_no_user_part(void **state)
+{
+	(void)state;
+	config.events.parts = STACKBEAT_PART_USER;
+	put_program();
+	put_sample_of_each_mode(true);
+	assert_int_equal(drain(), 0);
+	assert_int_equal(got.sample_count, 2);
+	assert_int_equal(got.samples[0].tid, PID);
+	assert_int_equal(got.samples[1].tid, PID + 1);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(got.samples[i].user_frames, 1);
+		assert_int_equal(got.samples[i].kernel_stop, STACKBEAT_STOP_EXCLUDED);
+	}
+	expect_ticks(2, 1);
+}
+
+static void both_parts_are_of_all_modes(void **state)
+{
+	(void)state;
+	put_program();
+	put_sample_of_each_mode(true);
+	assert_int_equal(drain(), 0);
+	assert_int_equal(got.sample_count, 3);
+	assert_int_equal(got.samples[0].kernel_stop, STACKBEAT_STOP_USER_MODE);
+	expect_ticks(3, 0);
+}
+
 /* The stack of a 32-bit program is not walked by tables of 64-bit code. */
 static void a_32_bit_program_has_no_copy(void **state)
 {
@@ -584,6 +664,9 @@ int main(void)
 		TEST(ticks_that_the_timer_has_missed_are_counted),
 		TEST(filters_are_applied_to_samples),
 		TEST(samples_without_user_memory_have_no_address_space),
+		TEST(only_kernel_mode_has_a_kernel_part),
+		TEST(kernel_threads_have_no_user_part),
+		TEST(both_parts_are_of_all_modes),
 		TEST(a_32_bit_program_has_no_copy),
 		TEST(samples_stay_until_they_are_handled),
 		TEST(copies_know_their_size),
