@@ -174,6 +174,9 @@ cpus_have_all_that_runs_on_them() {
 	rm "$scratch/done"
 	((!status)) || fail "record: $(<"$scratch/messages")"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	# Percentages are of this one.
+	"$stackbeat" report -v "$scratch/profile" | input_has '^rate: 499 Hz requested, .* on 1 CPU$' ||
+		fail "not one CPU: $("$stackbeat" report -v "$scratch/profile")"
 }
 
 # Half a second of user mode, then kernel mode.

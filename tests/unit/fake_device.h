@@ -258,10 +258,11 @@ void session_close(struct session *session)
 int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error)
 {
-	(void)session;
-	(void)config;
 	(void)child;
 	(void)error;
+	session->cpulist = (struct cpulist){.all = true};
+	if (config->cpus)
+		session->cpulist = config->cpulist;
 	return 0;
 }
 

@@ -166,7 +166,7 @@ static void encode_comments(const struct window *window, const struct recording 
 			 counters_kernel_overhead_ns(recording->counts));
 	profile_comment(profile,
 			"overhead: %s in the kernel, %" PRIu64
-			" ns in the reader, %.3f %% of the machine",
+			" ns in the reader, %.3f %% of the sampled CPUs",
 			head, recording->counts[COUNTER_READER_OVERHEAD_NS],
 			recording_overhead_percent(recording));
 	encode_cpu_parts(profile, recording->counts);

@@ -46,7 +46,7 @@ struct recording {
 	const char *source; /* of the samples, and what it lacks: one line; NULL: unknown */
 	bool is_perf; /* the source is perf events, which do not measure what sampling costs */
 	uint32_t rate; /* Hz asked for */
-	uint32_t cpus; /* online */
+	uint32_t cpus; /* sampled CPUs that were online at the start */
 	int64_t start_ns; /* since 1970 */
 	int64_t clock_ns; /* what is to be added to CLOCK_MONOTONIC for the time since 1970 */
 	int64_t duration_ns;
@@ -59,7 +59,7 @@ struct recording {
 /* Ticks per second of the time that they stand for; missed ticks lower it. */
 double recording_mean_rate(const struct recording *recording);
 
-/* CPU time of profiling: in s, and over the CPU time of all CPUs during the recording, in %. */
+/* CPU time of profiling: in s, and over the time of the sampled CPUs during the recording, in %. */
 double recording_overhead_seconds(const struct recording *recording);
 double recording_overhead_percent(const struct recording *recording);
 

@@ -528,7 +528,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	recorder->recording.rate = recorder->session.rate;
 	recorder->recording.source = recorder->session.source;
 	recorder->recording.is_perf = recorder->session.is_perf;
-	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	recorder->recording.cpus = cpulist_count_online("", &recorder->session.cpulist);
 	if (config->configured)
 		config->configured(&recorder->session, config->arg);
 	return run_session(recorder, config, error);

@@ -78,7 +78,8 @@ static void print_sampling(const struct metrics *metrics, FILE *out)
 		  counters->rate);
 	print_one(out, "clock_steps_total", "counter",
 		  "How often the clock was set, by a second or more.", counters->clock_steps);
-	print_one(out, "cpus", "gauge", "CPUs that were online at the start.", counters->cpus);
+	print_one(out, "cpus", "gauge", "Sampled CPUs that were online at the start.",
+		  counters->cpus);
 	metrics_print_head(
 		out, "overhead_seconds_total", "counter",
 		"CPU time of the module and of all processes of stackbeat, by what it is for.");

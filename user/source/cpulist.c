@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/error.h"
 
@@ -118,6 +119,19 @@ void cpulist_online(const char *root, struct cpulist *list)
 	list->all = true;
 	for (size_t i = 0; i < CPULIST_CPUS_MAX / 64; i++)
 		list->all = list->all && !list->bits[i];
+}
+
+uint32_t cpulist_count_online(const char *root, const struct cpulist *list)
+{
+	struct cpulist online;
+	uint32_t end = CPULIST_CPUS_MAX, count = 0;
+
+	cpulist_online(root, &online);
+	if (online.all)
+		end = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+	for (uint32_t cpu = 0; cpu < end; cpu++)
+		count += cpulist_has(&online, cpu) && cpulist_has(list, cpu);
+	return count;
 }
 
 bool cpulist_equal(const struct cpulist *a, const struct cpulist *b)

@@ -32,6 +32,12 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
  */
 void cpulist_online(const char *root, struct cpulist *list);
 
+/*
+ * Returns how many CPUs of a list are online, as cpulist_online() reads them; where it can't, how
+ * many of them the machine has.
+ */
+uint32_t cpulist_count_online(const char *root, const struct cpulist *list);
+
 /* Writes a list as ranges, such as 0,2-3, or as "all"; it is truncated to `size` bytes. */
 void cpulist_format(const struct cpulist *list, char *text, size_t size);
 

@@ -17,7 +17,7 @@ struct top_counts {
 	uint64_t truncated; /* samples with an incomplete stack */
 	int64_t overhead_ns; /* CPU time of sampling, reading and symbolizing */
 	uint32_t rate; /* Hz asked for */
-	uint32_t cpus; /* online */
+	uint32_t cpus; /* as in struct recording */
 };
 
 /* All zero, but for `span_ns`: no slices. */

@@ -850,7 +850,7 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "ticks without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
 	assert_true(has_comment(profile, "overhead: 12346778 ns in the kernel, 37653222 ns in the "
-					 "reader, 0.500 % of the machine"));
+					 "reader, 0.500 % of the sampled CPUs"));
 	assert_true(has_comment(profile, "overhead by part: sampling 12345678 ns, mappings 1100 "
 					 "ns, unwind tables 5000000 ns, reading 19653220 ns, "
 					 "symbols 6000002 ns, writing 7000000 ns"));

@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -30,7 +32,7 @@
 
 static struct recorder *recorder;
 static struct labels labels;
-static const struct session_config session = {.rate = 99};
+static struct session_config session = {.rate = 99};
 
 /* Sums over all windows. */
 static struct {
@@ -91,6 +93,7 @@ static int set_up(void **state)
 	memset(sleeps, 0, sizeof(sleeps));
 	fake_device_init();
 	labels = (struct labels){.chosen = LABELS_DEFAULT};
+	session.cpus = NULL;
 	memset(&sums, 0, sizeof(sums));
 	recorder = calloc(1, sizeof(*recorder));
 	return recorder ? 0 : -1;
@@ -413,6 +416,20 @@ static void counters_are_those_of_the_session(void **state)
 	window_clear(&window);
 }
 
+/* What is recorded is a share of the time of these CPUs alone. */
+static void cpus_are_the_chosen_ones(void **state)
+{
+	char cpu[16];
+	struct error error;
+
+	(void)state;
+	snprintf(cpu, sizeof(cpu), "%d", sched_getcpu());
+	session.cpus = cpu;
+	assert_int_equal(cpulist_parse(cpu, &session.cpulist, &error), 0);
+	assert_int_equal(record_all(&error), 0);
+	assert_int_equal(recorder->recording.cpus, 1);
+}
+
 /* What happens to the clocks between two windows of 20 s, and within the second one. */
 static const struct clock_change {
 	int64_t set_s, suspended_s; /* at the start */
@@ -685,6 +702,7 @@ int main(void)
 		TEST(empty_windows_keep_their_counters),
 		TEST(empty_windows_may_keep_their_time),
 		TEST(counters_are_those_of_the_session),
+		TEST(cpus_are_the_chosen_ones),
 		TEST(windows_have_the_time_at_which_they_were_taken),
 		TEST(moved_text_is_compared_soon),
 		TEST(recording_ends_with_its_time),

@@ -142,7 +142,7 @@ static void survives_random_text(void **state)
 	assert_in_range(taken, 1000, 99000);
 }
 
-static const char *const lists[] = {"isolated", "nohz_full", "possible"};
+static const char *const lists[] = {"isolated", "nohz_full", "possible", "online"};
 static char root[] = "/tmp/stackbeat-root.XXXXXX";
 static char text[STACKBEAT_CPULIST_MAX];
 
@@ -189,22 +189,27 @@ static int remove_root(void **state)
 	return rmdir(root);
 }
 
+/* NULL: the file is missing. */
+static void write_list(const char *name, const char *content)
+{
+	FILE *stream;
+
+	unlink(list_path(name));
+	if (!content)
+		return;
+	stream = fopen(list_path(name), "w");
+	assert_non_null(stream);
+	fprintf(stream, "%s\n", content);
+	fclose(stream);
+}
+
 /* Calls cpulist_default() with these lists of the kernel; NULL: the file is missing. */
 static int default_of(const char *isolated, const char *nohz_full, const char *possible)
 {
 	const char *const contents[] = {isolated, nohz_full, possible};
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		FILE *stream;
-
-		unlink(list_path(lists[i]));
-		if (!contents[i])
-			continue;
-		stream = fopen(list_path(lists[i]), "w");
-		assert_non_null(stream);
-		fprintf(stream, "%s\n", contents[i]);
-		fclose(stream);
-	}
+	for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++)
+		write_list(lists[i], contents[i]);
 	memset(&list, 0xaa, sizeof(list));
 	strcpy(text, "unset");
 	return cpulist_default(root, text, sizeof(text), &list);
@@ -275,6 +280,26 @@ static void error_if_all_cpus_are_excluded(void **state)
 	assert_int_equal(default_of("0-1", "2-3", "0-3"), -EINVAL);
 }
 
+static uint32_t count_online(const char *online, const char *chosen)
+{
+	write_list("online", online);
+	assert_int_equal(cpulist_parse(chosen, &list, &error), 0);
+	return cpulist_count_online(root, &list);
+}
+
+static void chosen_cpus_that_are_online_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(count_online("0-7", ""), 8);
+	assert_int_equal(count_online("0-7", "0"), 1);
+	assert_int_equal(count_online("0-2,4-7", "2-3,7-9"), 2);
+	assert_int_equal(count_online("0", "1"), 0);
+	assert_int_equal(count_online("8191", ""), 1);
+	/* Without sysfs, of this machine's. */
+	assert_int_equal(count_online(NULL, ""), sysconf(_SC_NPROCESSORS_CONF));
+	assert_int_equal(count_online(NULL, "0"), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +312,7 @@ int main(void)
 		cmocka_unit_test(default_excludes_isolated_and_nohz_full_cpus),
 		cmocka_unit_test(default_list_parses_to_the_same_set),
 		cmocka_unit_test(error_if_all_cpus_are_excluded),
+		cmocka_unit_test(chosen_cpus_that_are_online_are_counted),
 	};
 
 	return cmocka_run_group_tests_name("cpulist", tests, make_root, remove_root);
