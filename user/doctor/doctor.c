@@ -82,7 +82,8 @@ static void check_headers(struct patient *patient)
 		return;
 	}
 	snprintf(remedy, sizeof(remedy), "apt install linux-headers-%.128s", patient->release);
-	if (is_module_loaded(patient) || is_module_installed(patient))
+	if (patient->rules.is_unsupported || is_module_loaded(patient) ||
+	    is_module_installed(patient))
 		patient_report(patient, FINDING_OK, "", "not installed, and not needed");
 	else
 		patient_report(patient, FINDING_WARNING, remedy,
@@ -97,6 +98,11 @@ static void check_module(struct patient *patient)
 	patient->has_module = true;
 	if (is_module_loaded(patient)) {
 		patient_report(patient, FINDING_OK, "", "loaded");
+	} else if (patient->rules.is_unsupported) {
+		patient->has_module = false;
+		patient_report(patient, FINDING_WARNING, "",
+			       "this kernel takes no modules (no /proc/modules): samples come from "
+			       "perf events");
 	} else if (is_installed || is_module_built(patient)) {
 		patient_report(patient, FINDING_OK, "", "%s; record loads it",
 			       is_installed ? "installed" : "built");
@@ -122,6 +128,8 @@ static void check_signature(struct patient *patient)
 
 	if (is_module_loaded(patient))
 		patient_report(patient, FINDING_OK, "", "the module was accepted");
+	else if (rules->is_unsupported)
+		patient_report(patient, FINDING_OK, "", "not needed");
 	else if (rules->needs_signature)
 		patient_report(patient, FINDING_WARNING, MODULE_RULES_ENROLL,
 			       "the kernel takes signed modules only%s",
@@ -167,8 +175,9 @@ static bool may_record_own_processes(const struct patient *patient)
 
 static void check_rights(struct patient *patient)
 {
-	const bool loads =
-		is_module_loaded(patient) || patient_has_capability(patient, CAP_SYS_MODULE);
+	/* A kernel that takes no modules asks for no right to load them. */
+	const bool loads = is_module_loaded(patient) || patient->rules.is_unsupported ||
+			   patient_has_capability(patient, CAP_SYS_MODULE);
 
 	if (patient_has_perfmon(patient) && loads)
 		patient_report(patient, FINDING_OK, "", "%s",
@@ -178,9 +187,10 @@ static void check_rights(struct patient *patient)
 			       "CAP_PERFMON without CAP_SYS_MODULE: the module can't be loaded");
 	else
 		patient_report(patient, FINDING_WARNING,
-			       patient->is_root ? "give the container CAP_PERFMON"
-						: "sudo, or the group stackbeat (man "
-						  "stackbeat, PERMISSIONS)",
+			       patient->is_root                ? "give the container CAP_PERFMON"
+			       : patient->rules.is_unsupported ? "sudo"
+							       : "sudo, or the group stackbeat "
+								 "(man stackbeat, PERMISSIONS)",
 			       "no CAP_PERFMON: your own processes only");
 	patient->can_use_module = patient->has_module && ((patient_has_perfmon(patient) && loads) ||
 							  may_record_own_processes(patient));

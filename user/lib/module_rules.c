@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/module_rules.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -16,6 +17,9 @@ void module_rules_read(struct module_rules *rules, const char *root)
 	char text[128];
 
 	*rules = (struct module_rules){0};
+	rules->is_unsupported =
+		small_file_read(root, "/proc/modules", text, sizeof(text)) == -ENOENT &&
+		small_file_read(root, "/proc/sys/kernel/osrelease", text, sizeof(text)) > 0;
 	/* The mode is in brackets (kernel_lockdown(7)). */
 	small_file_read(root, "/sys/kernel/security/lockdown", text, sizeof(text));
 	if (strstr(text, "[integrity]"))

@@ -12,6 +12,7 @@ enum lockdown {
 };
 
 struct module_rules {
+	bool is_unsupported; /* the kernel was built without modules (CONFIG_MODULES) */
 	enum lockdown lockdown;
 	bool has_secure_boot; /* of UEFI, and on */
 	bool needs_signature; /* by module.sig_enforce or lockdown */
@@ -20,7 +21,8 @@ struct module_rules {
 
 /*
  * Reads the rules of the machine whose /proc and /sys are below the directory `root` ("": this
- * machine). What can't be read is taken for absent.
+ * machine). What can't be read is taken for absent, but for /proc/modules: a /proc without settings
+ * (subset=pid) says nothing of the kernel.
  */
 void module_rules_read(struct module_rules *rules, const char *root);
 

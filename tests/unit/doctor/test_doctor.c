@@ -47,6 +47,7 @@ static int make_machine(void **state)
 	if (make_sandbox(state))
 		return -1;
 	place("proc/sys/kernel/osrelease", RELEASE "\n");
+	place("proc/modules", "");
 	place("proc/self/status", "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t" ALL_CAPABILITIES "\n");
 	place("proc/sys/kernel/perf_event_paranoid", "3\n");
 	place("proc/sys/kernel/perf_event_mlock_kb", "516\n");
@@ -167,6 +168,34 @@ static void rules_of_modules_have_remedies(void **state)
 	examine();
 	expect("lockdown", FINDING_WARNING, "modules_disabled", "boot");
 	expect("recording", FINDING_OK, "possible by perf events", "");
+}
+
+/* Neither headers nor packages help it, nor rights to load modules. */
+static void kernel_without_modules_needs_nothing_of_them(void **state)
+{
+	(void)state;
+	run("rm %s/proc/modules", sandbox);
+	place("build/kmod/" RELEASE "/stackbeat.ko", "");
+	assert_true(examine());
+	expect("headers", FINDING_OK, "not needed", "");
+	expect("module", FINDING_WARNING, "this kernel takes no modules (no /proc/modules)", "");
+	expect("module signature", FINDING_OK, "not needed", "");
+	expect("recording", FINDING_OK, "possible by perf events", "");
+	for (size_t i = 0; i < finding_count; i++)
+		assert_false(strstr(findings[i].remedy, "headers") ||
+			     strstr(findings[i].remedy, "stackbeat-dkms"));
+
+	place("proc/self/status", "Name:\tx\nUid:\t0\t1000\t0\t0\nCapEff:\t0000004000000000\n");
+	assert_true(examine());
+	expect("rights", FINDING_OK, "CAP_PERFMON", "");
+	become_ordinary_user();
+	examine();
+	assert_string_equal(find("rights")->remedy, "sudo");
+
+	/* A /proc of processes only (subset=pid) does not have it either. */
+	run("rm -r %s/proc/sys", sandbox);
+	examine();
+	assert_null(strstr(find("module")->text, "takes no modules"));
 }
 
 static void user_without_rights_records_what_the_level_permits(void **state)
@@ -400,6 +429,7 @@ int main(void)
 		MACHINE_TEST(module_that_modprobe_does_not_find_has_a_remedy),
 		MACHINE_TEST(module_of_another_name_is_none),
 		MACHINE_TEST(rules_of_modules_have_remedies),
+		MACHINE_TEST(kernel_without_modules_needs_nothing_of_them),
 		MACHINE_TEST(user_without_rights_records_what_the_level_permits),
 		MACHINE_TEST(settings_have_remedies),
 		MACHINE_TEST(busiest_programs_are_looked_at),

@@ -298,10 +298,24 @@ static void installed_module_is_found(void **state)
 	assert_string_equal(path, "");
 	fake.path_err = -EINVAL;
 	assert_int_equal(load(NULL, NULL), -ENOENT);
-	/* Of a kernel without modules, or in a container. */
+	/* In a container. */
 	fake.hidden = fake.no_modules = true;
 	assert_int_equal(load(NULL, NULL), -ENOENT);
 	assert_non_null(strstr(error.text, "there is no stackbeat.ko for kernel"));
+}
+
+/* Whatever files are there. */
+static void kernel_may_take_no_modules(void **state)
+{
+	(void)state;
+	fake.in_build_tree = fake.in_lib_modules = true;
+	fake.rules.is_unsupported = true;
+	assert_int_equal(load(NULL, NULL), -ENOENT);
+	assert_string_equal(error.text,
+			    "this kernel takes no modules, as the lack of /proc/modules shows; "
+			    "perf events need none");
+	assert_string_equal(path, "");
+	assert_false(module_loaded());
 }
 
 static void unlisted_module_has_a_remedy(void **state)
@@ -508,6 +522,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(build_tree_comes_first),
 		TEST(installed_module_is_found),
+		TEST(kernel_may_take_no_modules),
 		TEST(unlisted_module_has_a_remedy),
 		TEST(module_may_be_hidden),
 		TEST(errors_of_loading_come_with_advice),
