@@ -47,35 +47,42 @@ static bool is_module_loaded(const struct patient *patient)
 	return patient_has_file(patient, "/sys/module/stackbeat/refcnt");
 }
 
-/* Whether modprobe finds the module: depmod has listed it. */
-static bool is_module_installed(const struct patient *patient)
+/* Sets `path` to the module that modprobe finds, as depmod has listed it, below the root. */
+static bool find_listed_module(const struct patient *patient, char path[PATH_MAX])
 {
-	char path[PATH_MAX], line[PATH_MAX];
+	char line[PATH_MAX];
 	bool found = false;
 	FILE *file;
 
-	if (snprintf(path, sizeof(path), "%s/lib/modules/%s/modules.dep", patient->root,
-		     patient->release) >= (int)sizeof(path))
+	if (snprintf(line, sizeof(line), "%s/lib/modules/%s/modules.dep", patient->root,
+		     patient->release) >= (int)sizeof(line))
 		return false;
-	file = fopen(path, "re");
+	file = fopen(line, "re");
 	while (file && !found && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, ":")] = '\0';
-		found = strstr(line, "/stackbeat.ko");
+		/* Names are relative to the directory of the list, unless they begin with /. */
+		found = strstr(line, "/stackbeat.ko") &&
+			(*line == '/' ? snprintf(path, PATH_MAX, "%s", line)
+				      : snprintf(path, PATH_MAX, "/lib/modules/%s/%s",
+						 patient->release, line)) < PATH_MAX;
 	}
 	if (file)
 		fclose(file);
 	return found;
 }
 
-static bool is_module_built(const struct patient *patient)
+/* Sets `path` to the module of the build tree, which comes first, as for 'stackbeat load'. */
+static bool find_built_module(const struct patient *patient, char path[PATH_MAX])
 {
-	return *patient->build_tree && patient_has_file(patient, "%s/kmod/%s/stackbeat.ko",
-							patient->build_tree, patient->release);
+	return *patient->build_tree &&
+	       snprintf(path, PATH_MAX, "%s/kmod/%s/stackbeat.ko", patient->build_tree,
+			patient->release) < PATH_MAX &&
+	       patient_has_file(patient, "%s", path);
 }
 
 static void check_headers(struct patient *patient)
 {
-	char remedy[256];
+	char remedy[256], path[PATH_MAX];
 
 	if (patient_has_file(patient, "/lib/modules/%s/build/Makefile", patient->release)) {
 		patient_report(patient, FINDING_OK, "", "installed");
@@ -83,43 +90,62 @@ static void check_headers(struct patient *patient)
 	}
 	snprintf(remedy, sizeof(remedy), "apt install linux-headers-%.128s", patient->release);
 	if (patient->rules.is_unsupported || is_module_loaded(patient) ||
-	    is_module_installed(patient))
+	    (find_listed_module(patient, path) && !module_file_is_damaged(patient->root, path)))
 		patient_report(patient, FINDING_OK, "", "not installed, and not needed");
 	else
 		patient_report(patient, FINDING_WARNING, remedy,
 			       "not installed: the module can't be built");
 }
 
-static void check_module(struct patient *patient)
+/* A file of a module, which modprobe finds if it is listed. */
+static void check_module_file(struct patient *patient, const char *path, bool is_built,
+			      bool is_listed)
 {
-	const bool is_installed = is_module_installed(patient);
-	char path[PATH_MAX], remedy[256];
+	char remedy[256];
 
-	patient->has_module = true;
-	if (is_module_loaded(patient)) {
-		patient_report(patient, FINDING_OK, "", "loaded");
-	} else if (patient->rules.is_unsupported) {
-		patient->has_module = false;
-		patient_report(patient, FINDING_WARNING, "",
-			       "this kernel takes no modules (no /proc/modules): samples come from "
-			       "perf events");
-	} else if (is_installed || is_module_built(patient)) {
-		patient_report(patient, FINDING_OK, "", "%s; record loads it",
-			       is_installed ? "installed" : "built");
-	} else if (module_file_find(patient->root, patient->release, path)) {
-		patient->has_module = false;
+	patient->has_module = false;
+	if (module_file_is_damaged(patient->root, path)) {
+		patient_report(patient, FINDING_WARNING, module_file_remedy(path),
+			       "%s is missing, empty or damaged: samples come from perf events",
+			       path);
+	} else if (!is_built && !is_listed) {
 		snprintf(remedy, sizeof(remedy), "depmod %.128s", patient->release);
 		patient_report(patient, FINDING_WARNING, remedy,
 			       "%s is there, and modprobe does not find it: samples come from "
 			       "perf events",
 			       path);
 	} else {
-		patient->has_module = false;
+		patient->has_module = true;
+		patient_report(patient, FINDING_OK, "", "%s; record loads it",
+			       is_built ? "built" : "installed");
+	}
+}
+
+static void check_module(struct patient *patient)
+{
+	char path[PATH_MAX];
+	bool is_built, is_listed;
+
+	patient->has_module = is_module_loaded(patient);
+	if (patient->has_module) {
+		patient_report(patient, FINDING_OK, "", "loaded");
+		return;
+	}
+	if (patient->rules.is_unsupported) {
+		patient_report(patient, FINDING_WARNING, "",
+			       "this kernel takes no modules (no /proc/modules): samples come from "
+			       "perf events");
+		return;
+	}
+	is_built = find_built_module(patient, path);
+	is_listed = !is_built && find_listed_module(patient, path);
+	if (is_built || is_listed || module_file_find(patient->root, patient->release, path))
+		check_module_file(patient, path, is_built, is_listed);
+	else
 		patient_report(patient, FINDING_WARNING,
 			       "install stackbeat-dkms, or 'make module install'",
 			       "neither built nor installed for this kernel: samples come from "
 			       "perf events");
-	}
 }
 
 static void check_signature(struct patient *patient)

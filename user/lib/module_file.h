@@ -14,4 +14,13 @@
  */
 bool module_file_find(const char *root, const char *release, char path[PATH_MAX]);
 
+/*
+ * Whether `path`, below the directory `root`, is no file of a module, nor a compressed file: it is
+ * missing, empty, a directory, or begins otherwise. Nobody knows of a file that may not be read.
+ */
+bool module_file_is_damaged(const char *root, const char *path);
+
+/* What makes the file again, as advice in a message, by the place that `path` is in. */
+const char *module_file_remedy(const char *path);
+
 #endif

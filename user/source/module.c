@@ -165,6 +165,12 @@ static int load_error(int code, const struct kmod_module *module, struct error *
 	const char *path = kmod_module_get_path(module), *advice;
 	char text[ADVICE_SIZE];
 
+	/* The kernel's answer for such a file is also its answer for a wrong parameter. */
+	if (code != EPERM && module_file_is_damaged("", path))
+		return error_set(error, code,
+				 "can't load %s: the file is empty or damaged; '%s' makes it "
+				 "again",
+				 path, module_file_remedy(path));
 	switch (code) {
 	case EPERM:
 		advice = geteuid() ? "not permitted: loading a module needs root; try sudo"

@@ -2,6 +2,7 @@
 /* The checks of `stackbeat doctor`, of machines that are directories. */
 #include "doctor/doctor.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 
@@ -56,6 +57,14 @@ static int make_machine(void **state)
 	return 0;
 }
 
+static void place_module(const char *path)
+{
+	const Elf64_Ehdr header = {.e_ident = ELFMAG, .e_type = ET_REL};
+
+	place(path, "");
+	write_file(in_sandbox("%s", path), &header, sizeof(header));
+}
+
 static void become_ordinary_user(void)
 {
 	place("proc/self/status", "Name:\tx\nUid:\t0\t1000\t0\t0\nCapEff:\t0000000000000000\n");
@@ -108,12 +117,16 @@ static void machine_without_a_module_records_by_perf_events(void **state)
 static void module_is_found_wherever_it_is(void **state)
 {
 	(void)state;
-	place("build/kmod/" RELEASE "/stackbeat.ko", "");
+	place_module("build/kmod/" RELEASE "/stackbeat.ko");
 	assert_true(examine());
 	expect("module", FINDING_OK, "built", "");
 	expect("recording", FINDING_OK, "possible by the module", "");
+	/* The build tree comes first. */
+	run("rm %s/build/kmod/" RELEASE "/stackbeat.ko", sandbox);
 	place("lib/modules/" RELEASE "/modules.dep",
 	      "kernel/a.ko: kernel/stackbeat.ko\nupdates/dkms/stackbeat.ko.xz:\n");
+	place("lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz", "\xfd"
+								      "7zXZ");
 	place("lib/modules/" RELEASE "/build/Makefile", "");
 	examine();
 	expect("module", FINDING_OK, "installed", "");
@@ -127,12 +140,49 @@ static void module_is_found_wherever_it_is(void **state)
 static void module_that_modprobe_does_not_find_has_a_remedy(void **state)
 {
 	(void)state;
-	place("lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz", "");
+	place("lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz", "\x28\xb5\x2f\xfd");
 	place("lib/modules/" RELEASE "/modules.dep", "kernel/a.ko:\n");
 	assert_true(examine());
 	expect("module", FINDING_WARNING,
 	       "/lib/modules/" RELEASE "/updates/dkms/stackbeat.ko.xz is there", "depmod " RELEASE);
 	expect("recording", FINDING_OK, "possible by perf events", "");
+}
+
+static void expect_damage(const char *path, const char *remedy)
+{
+	assert_true(examine());
+	expect("module", FINDING_WARNING, path, remedy);
+	expect("module", FINDING_WARNING, "is missing, empty or damaged: samples come from", "");
+	expect("headers", FINDING_WARNING, "not installed", "");
+	expect("recording", FINDING_OK, "possible by perf events", "");
+}
+
+/* Which nothing but its bytes show. */
+static void damaged_module_has_a_remedy(void **state)
+{
+	static const char name[] = "/lib/modules/" RELEASE "/updates/dkms/stackbeat.ko";
+	static const char remedy[] = "apt install --reinstall stackbeat-dkms";
+
+	(void)state;
+	place(name, "");
+	expect_damage(name, remedy);
+	place("lib/modules/" RELEASE "/modules.dep", "updates/dkms/stackbeat.ko:\n");
+	expect_damage(name, remedy);
+	place(name, "This is a text, and no module. It is longer than the header of an ELF file.");
+	expect_damage(name, remedy);
+	run("rm %s%s && mkdir %s%s", sandbox, name, sandbox, name);
+	expect_damage(name, remedy);
+	/* Listed, and gone. */
+	run("rmdir %s%s", sandbox, name);
+	expect_damage(name, remedy);
+	place_module(name);
+	examine();
+	expect("module", FINDING_OK, "installed", "");
+	place("lib/modules/" RELEASE "/modules.dep",
+	      "/lib/modules/" RELEASE "/extra/stackbeat.ko:\n");
+	expect_damage("/lib/modules/" RELEASE "/extra/stackbeat.ko", "make module install");
+	place("build/kmod/" RELEASE "/stackbeat.ko", "");
+	expect_damage("/build/kmod/" RELEASE "/stackbeat.ko", "make module");
 }
 
 /* Only a module of its own counts, not what others depend on. */
@@ -149,7 +199,7 @@ static void rules_of_modules_have_remedies(void **state)
 	static const char variable[] = {6, 0, 0, 0, 1};
 
 	(void)state;
-	place("build/kmod/" RELEASE "/stackbeat.ko", "");
+	place_module("build/kmod/" RELEASE "/stackbeat.ko");
 	place("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
 	run("mkdir -p %s/sys/firmware/efi/efivars", sandbox);
 	write_file(in_sandbox("sys/firmware/efi/efivars/"
@@ -175,7 +225,7 @@ static void kernel_without_modules_needs_nothing_of_them(void **state)
 {
 	(void)state;
 	run("rm %s/proc/modules", sandbox);
-	place("build/kmod/" RELEASE "/stackbeat.ko", "");
+	place_module("build/kmod/" RELEASE "/stackbeat.ko");
 	assert_true(examine());
 	expect("headers", FINDING_OK, "not needed", "");
 	expect("module", FINDING_WARNING, "this kernel takes no modules (no /proc/modules)", "");
@@ -427,6 +477,7 @@ int main(void)
 		MACHINE_TEST(machine_without_a_module_records_by_perf_events),
 		MACHINE_TEST(module_is_found_wherever_it_is),
 		MACHINE_TEST(module_that_modprobe_does_not_find_has_a_remedy),
+		MACHINE_TEST(damaged_module_has_a_remedy),
 		MACHINE_TEST(module_of_another_name_is_none),
 		MACHINE_TEST(rules_of_modules_have_remedies),
 		MACHINE_TEST(kernel_without_modules_needs_nothing_of_them),

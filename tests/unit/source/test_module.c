@@ -23,6 +23,7 @@
 static struct {
 	bool loaded, in_build_tree, in_lib_modules;
 	bool is_unlisted; /* in /lib/modules, and modprobe does not find it */
+	bool is_damaged; /* its file */
 	bool hidden, no_modules; /* the directory */
 	bool loads_meanwhile; /* another process does */
 	int insert_err, remove_err, path_err, name_err;
@@ -62,6 +63,19 @@ bool module_file_find(const char *root, const char *release, char path[PATH_MAX]
 	assert_string_equal(root, "");
 	snprintf(path, PATH_MAX, "/lib/modules/%s/extra/stackbeat.ko", release);
 	return fake.is_unlisted;
+}
+
+bool module_file_is_damaged(const char *root, const char *path)
+{
+	assert_string_equal(root, "");
+	assert_string_equal(path, fake.path);
+	return fake.is_damaged;
+}
+
+const char *module_file_remedy(const char *path)
+{
+	assert_string_equal(path, fake.path);
+	return "make it";
 }
 
 void module_rules_read(struct module_rules *rules, const char *root)
@@ -338,6 +352,26 @@ static void unlisted_module_has_a_remedy(void **state)
 	assert_int_equal(load(NULL, NULL), 0);
 }
 
+/* The kernel refuses it as it refuses a wrong parameter. */
+static void damaged_module_has_a_remedy(void **state)
+{
+	static const int codes[] = {EINVAL, ENOEXEC, ENOENT, EISDIR, EKEYREJECTED};
+
+	(void)state;
+	fake.in_lib_modules = fake.is_damaged = true;
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+		fake.insert_err = -codes[i];
+		assert_int_equal(load(NULL, NULL), -codes[i]);
+		assert_string_equal(error.text,
+				    "can't load /lib/modules/stackbeat.ko: the file is empty or "
+				    "damaged; 'make it' makes it again");
+	}
+	/* The right to load it comes first. */
+	fake.insert_err = -EPERM;
+	assert_int_equal(load(NULL, NULL), -EPERM);
+	assert_non_null(strstr(error.text, "not permitted"));
+}
+
 /* In a service with ProtectKernelModules=, nobody knows whether there is a module. */
 static void module_may_be_hidden(void **state)
 {
@@ -524,6 +558,7 @@ int main(void)
 		TEST(installed_module_is_found),
 		TEST(kernel_may_take_no_modules),
 		TEST(unlisted_module_has_a_remedy),
+		TEST(damaged_module_has_a_remedy),
 		TEST(module_may_be_hidden),
 		TEST(errors_of_loading_come_with_advice),
 		TEST(refused_modules_have_a_remedy),
