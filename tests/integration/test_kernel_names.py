@@ -155,6 +155,8 @@ def shares_of_kernel_functions_match_perf():
 @test
 def code_of_the_kernel_is_what_runs():
     """annotate has the instructions that objdump finds in /proc/kcore."""
+    if not Path("/proc/kcore").exists():
+        raise Skip("no /proc/kcore")
     process = start(*workload("calls", 10**9))
     recording = Recording("-F", RATE, "--budget", 50, "-p", process.pid)
     recording.wait_for(recording.session(), "samples", 200)
@@ -250,9 +252,15 @@ def check_bpf_programs(names, *profiles):
     check_equal(set(found) - {*names, "others", ""}, set(), "other programs")
 
 
+def need_bpf():
+    if not Path("/proc/sys/kernel/unprivileged_bpf_disabled").exists():
+        raise Skip("no bpf(2)")
+
+
 @test
 def bpf_programs_that_are_gone_have_names():
     """The second one has, in general, the addresses of the first one."""
+    need_bpf()
     for source in SOURCES:
         profile, _, _ = record("--budget", 50, f"--source={source}", "-a", "-F", 499,
                                command=workload("bpf", 400, "first", "second"))
@@ -261,6 +269,7 @@ def bpf_programs_that_are_gone_have_names():
 
 @long_test
 def windows_have_names_of_bpf_programs_that_go_before_these_are_read():
+    need_bpf()
     directory = temporary_directory()
     run("stackbeat", "record", "--budget", 50, "-a", "-F", 499, "--rotate", 1, "-o", directory / "profile.pb.gz",
         "--", *workload("bpf", 400, "first", "second", "third"))
@@ -274,6 +283,7 @@ def is_loaded(program, process=None):
 
 @long_test
 def bpf_program_that_was_there_before_and_is_gone_has_its_name():
+    need_bpf()
     for source in SOURCES:
         process = start(*workload("bpf", 10**9, "early"))
         wait_until(lambda process=process: is_loaded("early", process), "the BPF program")
