@@ -144,13 +144,26 @@ options_of_perf_have_an_answer() {
 		refuses "unknown option '${option:0:2}" "$command" "$option" 1
 		[[ $output == "stackbeat $command: unknown option '$option': "* ]] || fail "$command $option: $output"
 		hints=$((hints + 1))
-	done < <(sed -nE "s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", '(.)',.*/\1 \2\n\1 -\3/p; s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", 0,.*/\1 \2/p" \
+	done < <(sed -nE "s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", '(.)',.*/\1 \2\n\1 -\3/p; s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", 0,.*/\1 \2/p
+		s/^\t\{\"([a-z]+)\", \"(-[A-Za-z])\", '.',.*/\1 \2/p" \
 		"$top/user/cli/perf_hint.c")
-	((hints > 80)) || fail "only $hints hints are tried"
+	((hints > 140)) || fail "only $hints hints are tried"
 	refuses "unknown option '-g': --tree prints the call tree" report -g
 	refuses "unknown option '--no-children': leave it out" report --no-children
 	refuses "unknown option '-D': sleep before" record -D 1000
 	refuses "unknown option '-K': 'stackbeat record --user'" top -K
+	# Of perf and of flamegraph.pl.
+	for option in -k -f -q -n -P -D --tui --percent-type=local --objdump=x; do
+		refuses "unknown option '$option': " annotate "$option" main
+	done
+	for option in -k --kcore --namespaces --all-cgroups --synth=all --user-callchains --no-bpf-event -A -S -W -M --dry-run --aio \
+		--control=fd:3 --threads --vmlinux=x --strict-freq; do
+		refuses "unknown option '$option': " record "$option" true
+	done
+	for option in --reverse --colors --width --height --fontsize --countname --nametype --hash --cp; do
+		refuses "unknown option '$option': " flamegraph "$option" x
+	done
+	refuses "unknown option '--reverse': --inverted" flamegraph --reverse
 	# A beginning of an option is no option of perf.
 	refuses "unknown option '--hea'" report --hea
 }

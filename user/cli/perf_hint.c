@@ -14,11 +14,15 @@
 	"names are read at the end of record, or by 'stackbeat symbolize --kallsyms FILE'"
 #define SHARE_HINT "leave it out: flat is of the function alone, cum with its callees"
 #define ROTATE_HINT "--snapshot SEC writes the profile so far, --rotate SEC begins a new file"
+#define KCORE_HINT "leave it out: code of the kernel and its modules is read from /proc/kcore"
+#define COLOR_HINT "leave it out: a hue says whether code is the kernel's, and shades are of names"
+#define FONT_HINT "leave it out: a browser's zoom makes text larger"
 #define LEAVE_HINT "leave it out: stackbeat does so always"
 
 /*
- * Options of perf-record(1), perf-report(1) and perf-top(1) of Linux 6.12 that are not options
- * here, nor the beginning of one.
+ * Options of perf-record(1), perf-report(1), perf-annotate(1) and perf-top(1) of Linux 6.12, and of
+ * flamegraph.pl, that are not options here, nor the beginning of one. The name of a letter whose
+ * long option has another meaning here is the letter.
  */
 static const struct {
 	const char *command, *name;
@@ -51,6 +55,32 @@ static const struct {
 	{"record", "--max-size", 0, "--memory SIZE bounds what is recorded"},
 	{"record", "--compression-level", 'z', "leave it out: the profile is compressed"},
 	{"record", "--off-cpu", 0, "samples are of CPU time; use 'perf record'"},
+	{"record", "--clockid", 'k',
+	 "leave it out: no clock can be chosen; --timestamps keeps the time of each sample"},
+	{"record", "--kcore", 0,
+	 "leave it out: the profile has names of the kernel; annotate reads /proc/kcore"},
+	{"record", "--namespaces", 0,
+	 "leave it out: files are found in the namespaces of their processes"},
+	{"record", "--all-cgroups", 0,
+	 "leave it out: samples have the labels cgroup and container"},
+	{"record", "--synth", 0, LEAVE_HINT " for processes that run already"},
+	{"record", "--user-callchains", 0, "--user samples the user part of stacks only"},
+	{"record", "--kernel-callchains", 0, "--kernel samples the kernel part of stacks only"},
+	{"record", "--no-bpf-event", 0,
+	 "leave it out: BPF programs have the names that they had when they were sampled"},
+	{"record", "--append", 'A', "'stackbeat report FILE...' adds up several files"},
+	{"record", "-S", 'S', "hardware traces are not recorded; use 'perf record'"},
+	{"record", "--weight", 'W', "memory accesses are not recorded; use 'perf record'"},
+	{"record", "--metrics", 'M', "events are not counted; use 'perf stat'"},
+	{"record", "--dry-run", 0, "'stackbeat doctor' says whether a recording is possible"},
+	{"record", "--aio", 0, "leave it out: samples are added up, and not written one by one"},
+	{"record", "--control", 0, "'stackbeat pause' and 'stackbeat resume' control a session"},
+	{"record", "--threads", 0, "leave it out: samples of all CPUs make one file"},
+	{"record", "--vmlinux", 0, NAMES_HINT},
+	{"record", "--strict-freq", 0,
+	 "leave it out: the end of a recording says which rate was reached"},
+	{"record", "--sample-cpu", 0, "--labels cpu keeps CPUs apart"},
+	{"record", "--user-regs", 0, "registers are not kept; use 'perf record'"},
 	{"report", "--tui", 0, STDIO_HINT},
 	{"report", "--call-graph", 'g', TREE_HINT},
 	{"report", "--children", 0, SHARE_HINT},
@@ -79,6 +109,36 @@ static const struct {
 	{"report", "--hide-unresolved", 'U',
 	 "leave it out: code without a symbol is shown by its file and address"},
 	{"report", "--max-stack", 0, "stacks are printed whole; --hide REGEX leaves out frames"},
+	{"annotate", "--vmlinux", 'k', KCORE_HINT},
+	{"annotate", "--modules", 'm', KCORE_HINT},
+	{"annotate", "--force", 'f', "leave it out: the profile may have any owner"},
+	{"annotate", "--quiet", 'q', "leave it out: 2>/dev/null hides messages"},
+	{"annotate", "--show-nr-samples", 'n', "--json prints values, with --sample-type samples"},
+	{"annotate", "--full-paths", 'P',
+	 "leave it out: paths are printed as debug information has them"},
+	{"annotate", "--dump-raw-trace", 'D', "'stackbeat report --folded FILE' prints all stacks"},
+	{"annotate", "--tui", 0,
+	 "leave it out: the output is text; the page of 'stackbeat serve' annotates, too"},
+	{"annotate", "--percent-type", 0,
+	 "leave it out: shares are of the samples of the function"},
+	{"annotate", "--objdump", 0, "leave it out: libcapstone disassembles"},
+	{"annotate", "--cpu", 'C', "'stackbeat record -C LIST' samples some CPUs"},
+	{"annotate", "--source", 0, "leave it out: source is printed, but with --no-source"},
+	{"annotate", "--symfs", 0, "--binaries DIR looks for programs and libraries there"},
+	{"flamegraph", "--reverse", 0, "--inverted begins with the functions that have samples"},
+	{"flamegraph", "--colors", 0, COLOR_HINT},
+	{"flamegraph", "--hash", 0, COLOR_HINT},
+	{"flamegraph", "--cp", 0, COLOR_HINT},
+	{"flamegraph", "--width", 0, "leave it out: the picture is as wide as the window"},
+	{"flamegraph", "--height", 0, "leave it out: rows are as high as their text"},
+	{"flamegraph", "--minwidth", 0, "leave it out: a click shows frames that are too narrow"},
+	{"flamegraph", "--fontsize", 0, FONT_HINT},
+	{"flamegraph", "--fonttype", 0, FONT_HINT},
+	{"flamegraph", "--countname", 0,
+	 "--sample-type NAME chooses the value, which has its unit"},
+	{"flamegraph", "--nametype", 0,
+	 "leave it out: frames are functions, or lines with --lines"},
+	{"flamegraph", "--subtitle", 0, "--title TEXT sets the title"},
 	{"top", "--count", 'c', RATE_HINT},
 	{"top", "--entries", 'E', "--rows N"},
 	{"top", "--sort", 's', "--tab functions, services, processes or containers"},
