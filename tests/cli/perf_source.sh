@@ -157,24 +157,29 @@ the_whole_system_has_the_program() {
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 }
 
-# As perf: the program is not the command's.
-cpus_have_all_that_runs_on_them() {
-	local cpu pid recorder status=0
-	cpu=$(sed -nE 's/^Cpus_allowed_list:\s*([0-9]+).*/\1/p' /proc/self/status)
+# record_beside PID CONDITION OPTION...: records until the function CONDITION is true of a snapshot, and ends the process.
+record_beside() {
+	local pid=$1 condition=$2 recorder status=0
+	shift 2
 	rm -f "$scratch/profile" "$scratch/done"
-	taskset -c "$cpu" "$scratch/spin" forever &
-	pid=$!
-	record --snapshot 1 -C "$cpu" sh -c "until [ -e '$scratch/done' ]; do sleep 0.1; done" &
+	record --snapshot 1 "$@" sh -c "until [ -e '$scratch/done' ]; do sleep 0.1; done" &
 	recorder=$!
-	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	until { [[ -e $scratch/profile ]] && "$condition"; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
 	touch "$scratch/done"
 	wait "$recorder" || status=$?
 	kill "$pid"
 	wait "$pid" || true
-	rm "$scratch/done"
 	((!status)) || fail "record: $(<"$scratch/messages")"
+}
+
+# As perf: the program is not the command's.
+cpus_have_all_that_runs_on_them() {
+	local cpu
+	cpu=$(sed -nE 's/^Cpus_allowed_list:\s*([0-9]+).*/\1/p' /proc/self/status)
+	taskset -c "$cpu" "$scratch/spin" forever &
+	record_beside $! has_stack -C "$cpu"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
-	# Percentages are of this one.
+	# Percentages are shares of this CPU's time.
 	"$stackbeat" report -v "$scratch/profile" | input_has '^rate: 499 Hz requested, .* on 1 CPU$' ||
 		fail "not one CPU: $("$stackbeat" report -v "$scratch/profile")"
 }
@@ -191,26 +196,21 @@ kernel_parts_are_of_kernel_mode_alone() {
 		fail "no tick in user mode: $("$stackbeat" report -v "$scratch/profile")"
 }
 
+# Sets `copies` and `bytes`.
+has_short_copies() {
+	read -r copies bytes < <("$stackbeat" report -v "$scratch/profile" |
+		sed -nE 's/.*copies of stacks used ([0-9]+), bytes of copies used ([0-9]+).*/\1 \2/p') && ((copies && bytes / copies < 6000))
+}
+
 # The program alone is sampled: its stacks decide how much is copied.
 copies_are_as_short_as_stacks() {
-	local pid recorder status=0 copies=0 bytes=0
-	rm -f "$scratch/profile"
+	local copies=0 bytes=0
 	mkdir "$group"
 	"$scratch/spin" forever &
-	pid=$!
-	echo "$pid" >"$group/cgroup.procs"
-	record --snapshot 1 -F 999 -G "${group##*/}" sh -c "until [ -e '$scratch/done' ]; do sleep 0.1; done" &
-	recorder=$!
-	until { [[ -e $scratch/profile ]] && read -r copies bytes < <("$stackbeat" report -v "$scratch/profile" |
-		sed -nE 's/.*copies of stacks used ([0-9]+), bytes of copies used ([0-9]+).*/\1 \2/p') &&
-		((copies && bytes / copies < 6000)); } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
-	touch "$scratch/done"
-	wait "$recorder" || status=$?
-	kill "$pid"
-	wait "$pid" || true
+	echo $! >"$group/cgroup.procs"
+	record_beside $! has_short_copies -F 999 -G "${group##*/}"
 	rmdir "$group"
-	((!status)) || fail "record: $(<"$scratch/messages")"
-	((copies && bytes / copies < 6000)) || fail "$copies copies have $bytes bytes"
+	has_short_copies || fail "$copies copies have $bytes bytes"
 	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
 	grep -q ': user stacks by copies of 2 to 32 KiB' "$scratch/messages" || fail "no range: $(<"$scratch/messages")"
 }
