@@ -82,8 +82,7 @@ static int module_find(struct kmod_ctx *context, struct kmod_module **module, st
 	/* No file of a module helps. `record` prints the first part of the message. */
 	if (rules.is_unsupported)
 		return error_set(error, ENOENT,
-				 "this kernel takes no modules, as the lack of /proc/modules "
-				 "shows; perf events need none");
+				 "this kernel takes no modules; it has no /proc/modules");
 	if (find_in_build_tree(path)) {
 		err = kmod_module_new_from_path(context, path, module);
 		return err ? error_errno(error, -err, "%s", path) : 0;
