@@ -42,6 +42,10 @@
 #define FILE_BLOCK 4096u
 /* By this part of the limit, each of the many processes that store entries may exceed it. */
 #define UNCHECKED_PART 256u
+/* By this part, each of the few processes that leave the look for later may exceed it. */
+#define LATER_PART 8u
+/* An empty file, while a look at all files is left for later: the process may be killed. */
+#define LATER_MARK "unchecked"
 /* What is left after a removal, in parts of 8 of the limit. */
 #define KEPT_PARTS 7u
 
@@ -189,32 +193,6 @@ static int file_cache_open_directory(const char *path, struct error *error)
 		return fd;
 	close(fd);
 	return error_set(error, EPERM, "%s: another user can write to it", path);
-}
-
-struct file_cache *file_cache_open(const struct file_cache_config *config, struct error *error)
-{
-	struct file_cache *cache = calloc(1, sizeof(*cache));
-
-	if (!cache) {
-		error_errno(error, ENOMEM, "%s", config->directory);
-		return NULL;
-	}
-	cache->bytes_max = config->bytes_max;
-	cache->directory = set_maker(cache, config->maker, error);
-	if (!cache->directory)
-		cache->directory = file_cache_open_directory(config->directory, error);
-	if (cache->directory >= 0)
-		return cache;
-	free(cache);
-	return NULL;
-}
-
-void file_cache_close(struct file_cache *cache)
-{
-	if (!cache)
-		return;
-	close(cache->directory);
-	free(cache);
 }
 
 /* Files */
@@ -544,19 +522,39 @@ static void file_cache_bound(struct file_cache *cache, struct entries *entries)
 		remove_oldest(cache, entries, false, max / 8 * KEPT_PARTS);
 }
 
-/* Looks at all files after the first store, and from time to time. */
-static void check_limit(struct file_cache *cache, uint64_t stored)
+static void check_limit(struct file_cache *cache)
 {
 	struct entries entries = {0};
 
-	cache->unchecked += bytes_on_disk(stored);
-	if (cache->was_checked && cache->unchecked < cache->bytes_max / UNCHECKED_PART)
-		return;
+	/* First: what others store from now on may not be in the list. */
+	unlinkat(cache->directory, LATER_MARK, 0);
 	if (!list_entries(cache, &entries) && entries.count)
 		file_cache_bound(cache, &entries);
 	cache->was_checked = true;
 	cache->unchecked = 0;
 	free(entries.list);
+}
+
+/* Leaves the look at all files for later, unless this process has left too much of it. */
+static void leave_limit_for_later(struct file_cache *cache)
+{
+	int fd;
+
+	if (cache->unchecked >= cache->bytes_max / LATER_PART) {
+		check_limit(cache);
+		return;
+	}
+	fd = openat(cache->directory, LATER_MARK,
+		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, ENTRY_MODE);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* This process may have left it, or a child, or a process that was killed. */
+static void check_what_was_left(struct file_cache *cache)
+{
+	if (!faccessat(cache->directory, LATER_MARK, F_OK, 0))
+		check_limit(cache);
 }
 
 /* Storing */
@@ -577,8 +575,8 @@ static int write_entry(int fd, const struct entry_header *header, const struct i
 	return written < 0 ? -errno : -ENOSPC;
 }
 
-int file_cache_store(struct file_cache *cache, const struct cache_key *key,
-		     const struct iovec parts[], size_t count)
+static int write_new_entry(struct file_cache *cache, const struct cache_key *key,
+			   const struct iovec parts[], size_t count)
 {
 	char name[NAME_SIZE], temporary[NAME_SIZE];
 	struct entry_header header;
@@ -607,9 +605,62 @@ int file_cache_store(struct file_cache *cache, const struct cache_key *key,
 	close(fd);
 	if (!err && renameat(cache->directory, temporary, cache->directory, name))
 		err = -errno;
-	if (err)
+	if (err) {
 		unlinkat(cache->directory, temporary, 0);
-	else
-		check_limit(cache, sizeof(header) + size);
+		return err;
+	}
+	cache->unchecked += bytes_on_disk(sizeof(header) + size);
+	return 0;
+}
+
+int file_cache_store_only(struct file_cache *cache, const struct cache_key *key,
+			  const struct iovec parts[], size_t count)
+{
+	int err = write_new_entry(cache, key, parts, count);
+
+	if (!err)
+		leave_limit_for_later(cache);
 	return err;
+}
+
+/* Looks at all files after the first store, and from time to time. */
+int file_cache_store(struct file_cache *cache, const struct cache_key *key,
+		     const struct iovec parts[], size_t count)
+{
+	int err = write_new_entry(cache, key, parts, count);
+
+	if (!err && (!cache->was_checked || cache->unchecked >= cache->bytes_max / UNCHECKED_PART))
+		check_limit(cache);
+	return err;
+}
+
+/* The cache */
+
+struct file_cache *file_cache_open(const struct file_cache_config *config, struct error *error)
+{
+	struct file_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache) {
+		error_errno(error, ENOMEM, "%s", config->directory);
+		return NULL;
+	}
+	cache->bytes_max = config->bytes_max;
+	cache->directory = set_maker(cache, config->maker, error);
+	if (!cache->directory)
+		cache->directory = file_cache_open_directory(config->directory, error);
+	if (cache->directory < 0) {
+		free(cache);
+		return NULL;
+	}
+	check_what_was_left(cache);
+	return cache;
+}
+
+void file_cache_close(struct file_cache *cache)
+{
+	if (!cache)
+		return;
+	check_what_was_left(cache);
+	close(cache->directory);
+	free(cache);
 }

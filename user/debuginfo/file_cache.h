@@ -88,7 +88,8 @@ struct file_cache_config {
 
 /*
  * Opens a cache. Returns NULL with `error` set if that fails: -EPERM if others than this user can
- * write to the directory. file_cache_close() accepts NULL.
+ * write to the directory. file_cache_close() accepts NULL. Both remove old entries beyond the limit
+ * if file_cache_store_only() has left that for later, in any process.
  */
 struct file_cache *file_cache_open(const struct file_cache_config *config, struct error *error);
 void file_cache_close(struct file_cache *cache);
@@ -121,5 +122,14 @@ const void *file_cache_check(const void *bytes, size_t file_size, size_t *size);
  */
 int file_cache_store(struct file_cache *cache, const struct cache_key *key,
 		     const struct iovec parts[], size_t count);
+
+/*
+ * Stores an entry as file_cache_store() does, for a process that must not wait: the look at all
+ * files, by which the cache keeps its limit, is left to the next file_cache_open(),
+ * file_cache_close() or file_cache_store(), or until this process has stored an eighth of the
+ * limit.
+ */
+int file_cache_store_only(struct file_cache *cache, const struct cache_key *key,
+			  const struct iovec parts[], size_t count);
 
 #endif

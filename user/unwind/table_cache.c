@@ -49,5 +49,6 @@ int table_cache_store(struct file_cache *cache, const struct file_key *key,
 		{.iov_base = (void *)table, .iov_len = summary->size},
 	};
 
-	return is_of_use(summary) ? file_cache_store(cache, &entry, parts, 2) : 0;
+	/* The rings fill while the reader of samples is here. */
+	return is_of_use(summary) ? file_cache_store_only(cache, &entry, parts, 2) : 0;
 }

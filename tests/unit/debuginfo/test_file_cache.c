@@ -7,6 +7,8 @@
 #include <linux/major.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/error.h"
 #include "lib/regular_file.h"
@@ -113,16 +115,23 @@ static void all_files_decide(void **state)
 #define ENTRY_SIZE (32u << 10)
 #define ENTRY_ON_DISK (36u << 10)
 
-static void store_large(struct file_cache *cache, uint64_t inode)
+typedef int store_function(struct file_cache *cache, const struct cache_key *key,
+			   const struct iovec parts[], size_t count);
+
+static void store_large_by(store_function *function, struct file_cache *cache, uint64_t inode)
 {
 	static const char bytes[ENTRY_SIZE];
 	const struct iovec part = {(void *)bytes, sizeof(bytes)};
 	struct file_key file;
 
 	set_file(&file, inode, 0);
-	assert_int_equal(file_cache_store(cache, &(struct cache_key){CACHE_FILE_SYMBOLS, &file, 1},
-					  &part, 1),
-			 0);
+	assert_int_equal(
+		function(cache, &(struct cache_key){CACHE_FILE_SYMBOLS, &file, 1}, &part, 1), 0);
+}
+
+static void store_large(struct file_cache *cache, uint64_t inode)
+{
+	store_large_by(file_cache_store, cache, inode);
 }
 
 /* Returns what the entries of store_large() take on the disk. */
@@ -158,6 +167,74 @@ static void many_processes_keep_the_limit(void **state)
 	assert_in_range(bytes_of_large(caches[0], 32), 1 << 19, 1 << 20);
 	for (unsigned int i = 0; i < 16; i++)
 		file_cache_close(caches[i]);
+}
+
+/* A reader of samples must not wait for a look at all files. */
+static void stores_without_a_look_are_bounded(void **state)
+{
+	struct file_cache *cache = open_cache(1 << 20), *other = open_cache(1 << 20);
+	const unsigned int full = (1 << 20) / ENTRY_ON_DISK;
+
+	(void)state;
+	for (unsigned int i = 0; i < full; i++)
+		store_large(other, i);
+	/* Less than an eighth: nothing is removed until the end. */
+	for (unsigned int i = 0; i < 3; i++)
+		store_large_by(file_cache_store_only, cache, full + i);
+	assert_int_equal(bytes_of_large(cache, full + 3), (full + 3) * ENTRY_ON_DISK);
+	file_cache_close(cache);
+	assert_in_range(bytes_of_large(other, full + 3), 1 << 19, 1 << 20);
+	/* A process that does not end. */
+	cache = open_cache(1 << 20);
+	for (unsigned int i = 0; i < 4 * full; i++) {
+		store_large_by(file_cache_store_only, cache, i);
+		assert_in_range(bytes_of_large(other, 4 * full), 0, 9 << 17);
+	}
+	file_cache_close(cache);
+	/* After a look, none is left to others. */
+	cache = open_cache(1 << 16);
+	file_cache_close(cache);
+	assert_in_range(bytes_of_large(other, 4 * full), 1 << 19, 1 << 20);
+	file_cache_close(other);
+}
+
+/* Stores entries in a process that ends without a look. */
+static void store_in_child(struct file_cache *cache, unsigned int first, unsigned int count)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		for (unsigned int i = 0; i < count; i++)
+			store_large_by(file_cache_store_only, cache, first + i);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void looks_that_were_left_follow(void **state)
+{
+	struct file_cache *cache = open_cache(1 << 20), *other = open_cache(1 << 20);
+	const unsigned int full = (1 << 20) / ENTRY_ON_DISK;
+
+	(void)state;
+	for (unsigned int i = 0; i < full; i++)
+		store_large(cache, i);
+	/* By the parent, as for the sampler of top. */
+	store_in_child(cache, full, 3);
+	assert_int_equal(bytes_of_large(other, full + 3), (full + 3) * ENTRY_ON_DISK);
+	file_cache_close(cache);
+	assert_in_range(bytes_of_large(other, full + 3), 1 << 19, 1 << 20);
+	/* By the next recording, after a kill. */
+	for (unsigned int i = 0; i < full; i++)
+		store_large(other, i);
+	store_in_child(other, full, 3);
+	assert_in_range(bytes_of_large(other, full + 3), (1 << 20) + 1, 9 << 17);
+	cache = open_cache(1 << 20);
+	assert_in_range(bytes_of_large(other, full + 3), 1 << 19, 1 << 20);
+	file_cache_close(cache);
+	file_cache_close(other);
 }
 
 /* Entries that are being written, or were left by a crash less than an hour ago, take their place.
@@ -287,6 +364,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_files_decide),
 		TEST(many_processes_keep_the_limit),
+		TEST(stores_without_a_look_are_bounded),
+		TEST(looks_that_were_left_follow),
 		TEST(unfinished_entries_count_for_the_limit),
 		TEST(any_owner_counts_for_the_limit),
 		TEST(mapped_entries_are_checked),

@@ -112,7 +112,7 @@ static bool has(struct file_cache *cache, const struct file_key *key, unsigned i
 	return !err;
 }
 
-/* Returns the number of files, and the path of the last one in `path`. */
+/* Returns the number of entries, and the path of the last one in `path`. */
 static unsigned int list_files(char path[PATH_MAX])
 {
 	char directory[PATH_MAX];
@@ -124,7 +124,7 @@ static unsigned int list_files(char path[PATH_MAX])
 	files = opendir(directory);
 	assert_non_null(files);
 	while ((item = readdir(files))) {
-		if (*item->d_name == '.')
+		if (*item->d_name == '.' || !strcmp(item->d_name, "unchecked"))
 			continue;
 		assert_in_range(snprintf(path, PATH_MAX, "%s/%s", directory, item->d_name), 1,
 				PATH_MAX - 1);
@@ -310,6 +310,8 @@ static void least_recently_used_goes_first(void **state)
 	file_cache_close(cache);
 	cache = open_as(COMPILER, LIMIT);
 	store(cache, &keys[39], 10000);
+	file_cache_close(cache);
+	cache = open_as(COMPILER, LIMIT);
 	assert_true(has(cache, &keys[0], 10000));
 	for (unsigned int i = 1; i < 13; i++)
 		assert_false(has(cache, &keys[i], 10000));
@@ -391,10 +393,10 @@ static void old_temporary_files_are_removed(void **state)
 	write_text(in_sandbox("cache/new-1123456789abcdef"), "new");
 	write_text(in_sandbox("cache/notes"), "text");
 	store(cache, &key, 50);
+	file_cache_close(cache);
 	assert_int_equal(access(in_sandbox("cache/new-0123456789abcdef"), F_OK), -1);
 	assert_int_equal(access(in_sandbox("cache/new-1123456789abcdef"), F_OK), 0);
 	assert_int_equal(access(in_sandbox("cache/notes"), F_OK), 0);
-	file_cache_close(cache);
 }
 
 /* A directory may have files whose names resemble ours, of any age and size. */
@@ -434,11 +436,11 @@ static void files_of_others_are_left_alone(void **state)
 	assert_int_equal(mkdir(in_sandbox("cache/0-1-3-0123456789abcdef"), 0600), 0);
 	for (unsigned int i = 0; i < 40; i++)
 		store(cache, &(struct file_key){.device = 7, .inode = 100 + i}, 2000);
+	file_cache_close(cache);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_int_equal(access(in_sandbox("cache/%s", names[i]), F_OK), 0);
 	assert_int_equal(access(path, F_OK), 0);
 	assert_int_equal(access(in_sandbox("cache/0-1-3-0123456789abcdef"), F_OK), 0);
-	file_cache_close(cache);
 }
 
 /* Several recordings store the same tables, with a limit that removes them all the time. */
