@@ -194,7 +194,7 @@ def unload_modules():
 
 def check_init_functions(*profiles):
     """Of LOADED, which the recorded command has loaded by LOADS."""
-    total, named, nameless, wrong = 0, 0, 0, Counter()
+    total, named, nameless, aliases, wrong = 0, 0, 0, 0, Counter()
     for sample in (sample for profile in profiles for sample in samples_of(profile, "modprobe")):
         names = [frame.function for frame in sample.frames]
         callees = sample.frames[:names.index("do_one_initcall")] if "do_one_initcall" in names else ()
@@ -203,6 +203,7 @@ def check_init_functions(*profiles):
         count = sample.values["samples"]
         total += count
         nameless += count * any(not frame.function for frame in callees)
+        aliases += count * any(frame.function == "init_module" for frame in callees)
         modules = {frame.file for frame in callees if frame.function and frame.file.strip("[]") in LOADED}
         named += count if modules else 0
         wrong.update(frame.function for frame in callees if "raid6" in frame.function and frame.file != "[raid6_pq]")
@@ -211,6 +212,7 @@ def check_init_functions(*profiles):
     check(named >= 0.95 * total, f"{named} of {total} samples have a function of the module")
     check(nameless < 0.02 * total, f"{nameless} of {total} samples have a frame without a name")
     check_equal(wrong, Counter(), "functions in the mapping of another module")
+    check_equal(aliases, 0, "samples with the name that each module's first function has")
 
 
 @test

@@ -124,16 +124,25 @@ static bool kallsyms_parse_line(char *text, struct line *line)
 	return line->name[0] != '\0';
 }
 
+/* module_init(f) also names f init_module, module_exit(f) cleanup_module (linux/module.h). */
+static bool is_name_of_every_module(const struct line *line)
+{
+	return line->module &&
+	       (!strcmp(line->name, "init_module") || !strcmp(line->name, "cleanup_module"));
+}
+
 static uint16_t line_rank(const struct line *line)
 {
 	uint16_t rank = 2;
 
-	if (line->type == 'T')
+	if (is_name_of_every_module(line))
+		rank = 3;
+	else if (line->type == 'T')
 		rank = 0;
 	else if (line->type == 'W' || line->type == 'w')
 		rank = 1;
 	if (kallsyms_has_prefix(line->name, "__pfx_") || kallsyms_has_prefix(line->name, "__cfi_"))
-		rank += 3;
+		rank += 4;
 	return rank;
 }
 

@@ -42,8 +42,9 @@ void kallsyms_free(struct kallsyms *kallsyms);
 /*
  * Finds the function that holds a kernel address. *module is NULL for the kernel itself. The table
  * owns the strings. Returns false, with nothing set, if there is none. Among aliases, compiler
- * padding (__pfx_, __cfi_) comes last; then global ones (T) win over weak ones, and those over
- * local ones.
+ * padding (__pfx_, __cfi_) comes last, and before it the names of any module's first and last
+ * function (init_module, cleanup_module); global ones (T) win over weak ones, and these over local
+ * ones.
  */
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module);

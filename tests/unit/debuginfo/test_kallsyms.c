@@ -119,7 +119,16 @@ static void test_aliases(void **state)
 					  "ffffffff81000300 D data\n"
 					  "ffffffff81000300 t beside_data\n"
 					  "ffffffff81000400 T b\n"
-					  "ffffffff81000400 T a\n");
+					  "ffffffff81000400 T a\n"
+					  "ffffffff81000500 t in_kernel\n"
+					  "ffffffff81000500 T init_module\n"
+					  "ffffffffc0000000 t __pfx_start\t[m]\n"
+					  "ffffffffc0000000 T init_module\t[m]\n"
+					  "ffffffffc0000100 t start\t[m]\n"
+					  "ffffffffc0000100 T init_module\t[m]\n"
+					  "ffffffffc0000200 T cleanup_module\t[m]\n"
+					  "ffffffffc0000200 t stop\t[m]\n"
+					  "ffffffffc0000300 T init_module\t[n]\n");
 
 	(void)state;
 	assert_function(kallsyms, 0xffffffff81000000, "global", 0xffffffff81000000, NULL);
@@ -127,6 +136,11 @@ static void test_aliases(void **state)
 	assert_function(kallsyms, 0xffffffff81000200, "__cfi_only", 0xffffffff81000200, NULL);
 	assert_function(kallsyms, 0xffffffff81000300, "beside_data", 0xffffffff81000300, NULL);
 	assert_function(kallsyms, 0xffffffff81000400, "a", 0xffffffff81000400, NULL);
+	assert_function(kallsyms, 0xffffffff81000500, "init_module", 0xffffffff81000500, NULL);
+	assert_function(kallsyms, 0xffffffffc0000000, "init_module", 0xffffffffc0000000, "m");
+	assert_function(kallsyms, 0xffffffffc0000100, "start", 0xffffffffc0000100, "m");
+	assert_function(kallsyms, 0xffffffffc0000200, "stop", 0xffffffffc0000200, "m");
+	assert_function(kallsyms, 0xffffffffc0000300, "init_module", 0xffffffffc0000300, "n");
 	kallsyms_free(kallsyms);
 }
 
