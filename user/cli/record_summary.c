@@ -115,8 +115,11 @@ static void print_written(const struct window *window, const struct recording *r
 {
 	fprintf(out, "stackbeat: %" PRIu64 " samples in %.1f s", window->samples,
 		(double)recording->duration_ns / NS_PER_SECOND);
-	if (recording->counts[STACKBEAT_S_TICKS])
+	/* Perf events of CPUs, or without kernel mode, don't say how many ticks were missed. */
+	if (recording->counts[STACKBEAT_S_TICK_TIME_NS])
 		fprintf(out, " at %.0f of %u Hz", recording_mean_rate(recording), recording->rate);
+	else if (recording->counts[STACKBEAT_S_TICKS])
+		fprintf(out, " at %u Hz", recording->rate);
 	fprintf(out, "; %s, %.1f kB\n", path, (double)size / 1000);
 }
 

@@ -51,7 +51,7 @@ double recording_mean_rate(const struct recording *recording)
 	const double tick_time_ns = (double)recording->counts[STACKBEAT_S_TICK_TIME_NS];
 
 	return tick_time_ns > 0 ? (double)recording->counts[STACKBEAT_S_TICKS] * 1e9 / tick_time_ns
-				: recording->rate;
+				: 0;
 }
 
 /* Adds a comment with the counters of a group: `head`, `begin`, "NAME NUMBER, ...", `end`. */
@@ -125,9 +125,12 @@ static void encode_comments(const struct window *window, const struct recording 
 		profile_comment(profile, "ended by an error: %s", recording->ended_by);
 	if (recording->source)
 		profile_comment(profile, "source: %s", recording->source);
-	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPU%s",
-			recording->rate, recording_mean_rate(recording), recording->cpus,
-			recording->cpus == 1 ? "" : "s");
+	if (recording->counts[STACKBEAT_S_TICK_TIME_NS])
+		snprintf(head, sizeof(head), "%.1f Hz on average", recording_mean_rate(recording));
+	else
+		snprintf(head, sizeof(head), "average not measured");
+	profile_comment(profile, "rate: %u Hz requested, %s, on %u CPU%s", recording->rate, head,
+			recording->cpus, recording->cpus == 1 ? "" : "s");
 	profile_comment(profile, "throttled: %" PRIu64 " times",
 			recording->counts[STACKBEAT_S_THROTTLED]);
 	profile_comment(profile, "samples: %" PRIu64, window->samples);

@@ -56,7 +56,7 @@ struct recording {
 	uint32_t unknown_go; /* see struct unwind_tables_counts */
 };
 
-/* Ticks per second of the time that they stand for; missed ticks lower it. */
+/* Ticks per second of the time that they stand for, which missed ticks lower; 0: it is unknown. */
 double recording_mean_rate(const struct recording *recording);
 
 /* CPU time of profiling: in s, and over the time of the sampled CPUs during the recording, in %. */

@@ -635,7 +635,9 @@ uint64_t perf_events_cpu_time(const struct perf_events *events)
 {
 	uint64_t sum = 0, count;
 
-	for (size_t i = 0; i < events->timer_count && events->counts_threads; i++) {
+	if (!events->counts_threads || events->excludes_kernel)
+		return 0;
+	for (size_t i = 0; i < events->timer_count; i++) {
 		if (read(events->timers[i].fd, &count, sizeof(count)) == sizeof(count))
 			sum += count;
 	}

@@ -81,8 +81,8 @@ void perf_events_note_lost(struct perf_events *events, uint32_t cpu);
 void perf_events_adapt(struct perf_events *events);
 
 /*
- * Returns the CPU time of the sampled threads, ns; 0: it is unknown, as the events count whole
- * CPUs.
+ * Returns the CPU time of the sampled threads in which the events can fire, ns; 0: it is unknown,
+ * as the events count whole CPUs or control groups, or kernel mode, which they don't sample.
  */
 uint64_t perf_events_cpu_time(const struct perf_events *events);
 

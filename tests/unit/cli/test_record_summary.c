@@ -70,6 +70,16 @@ static void rate_is_that_reached(void **state)
 		       "CPUs\n");
 }
 
+static void unknown_rate_is_the_requested_one(void **state)
+{
+	(void)state;
+	recording.rate = 999;
+	recording.counts[STACKBEAT_S_TICKS] = 2675;
+	expect_summary("stackbeat: 1000 samples in 2.5 s at 999 Hz; a.pb.gz, 12.3 kB\n"
+		       "stackbeat: 100.0 % complete, 0 truncated, 0 lost; overhead 0.50 % of 4 "
+		       "CPUs\n");
+}
+
 static void one_cpu_is_no_plural(void **state)
 {
 	(void)state;
@@ -392,6 +402,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(rate_is_that_reached),
+		TEST(unknown_rate_is_the_requested_one),
 		TEST(one_cpu_is_no_plural),
 		TEST(causes_fit_a_terminal),
 		TEST(next_command_names_the_file),

@@ -115,7 +115,8 @@ long syscall(long number, ...)
 		note_event(fd, attr, cpu);
 		return fd;
 	}
-	if (machine.paranoid) {
+	if (machine.paranoid &&
+	    !(machine.paranoid[0] == '2' && (int)values[1] > 0 && attr->exclude_kernel)) {
 		errno = EACCES;
 		return -1;
 	}
@@ -395,6 +396,21 @@ static void events_of_threads_stay(void **state)
 static void events_of_cpus_have_no_cpu_time(void **state)
 {
 	(void)state;
+	assert_int_equal(perf_events_cpu_time(events), 0);
+}
+
+/* What these events count has the time in kernel mode, in which they never fire. */
+static void events_without_the_kernel_have_no_cpu_time(void **state)
+{
+	static const uint32_t tid = 1;
+
+	(void)state;
+	perf_events_close(events);
+	machine.paranoid = "2\n";
+	config.tids = &tid;
+	config.tid_count = 1;
+	assert_int_equal(perf_events_open(&events, &config, &error), 0);
+	assert_true(perf_events_exclude_kernel(events));
 	assert_int_equal(perf_events_cpu_time(events), 0);
 }
 
@@ -733,6 +749,7 @@ int main(void)
 		TEST(lack_of_cpus_names_what_is_online),
 		TEST(events_of_threads_stay),
 		TEST(events_of_cpus_have_no_cpu_time),
+		TEST(events_without_the_kernel_have_no_cpu_time),
 		TEST(thread_of_two_targets_has_one_event),
 		TEST(control_group_below_another_has_no_event),
 		TEST(copies_follow_what_stacks_need),
