@@ -147,7 +147,7 @@ options_of_perf_have_an_answer() {
 	done < <(sed -nE "s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", '(.)',.*/\1 \2\n\1 -\3/p; s/^\t\{\"([a-z]+)\", \"(--[a-z_-]+)\", 0,.*/\1 \2/p
 		s/^\t\{\"([a-z]+)\", \"(-[A-Za-z])\", '.',.*/\1 \2/p" \
 		"$top/user/cli/perf_hint.c")
-	((hints > 140)) || fail "only $hints hints are tried"
+	((hints > 200)) || fail "only $hints hints are tried"
 	refuses "unknown option '-g': --tree prints the call tree" report -g
 	refuses "unknown option '--no-children': leave it out" report --no-children
 	refuses "unknown option '-D': sleep before" record -D 1000
@@ -164,6 +164,10 @@ options_of_perf_have_an_answer() {
 		refuses "unknown option '$option': " flamegraph "$option" x
 	done
 	refuses "unknown option '--reverse': --inverted" flamegraph --reverse
+	for option in -f -q -m -x -w -C -I --time=1,2 --hierarchy --no-inline --no-demangle -M; do
+		refuses "unknown option '$option': " report "$option"
+	done
+	refuses "unknown option '--call-graph': leave it out" top --call-graph dwarf
 	# A beginning of an option is no option of perf.
 	refuses "unknown option '--hea'" report --hea
 }
