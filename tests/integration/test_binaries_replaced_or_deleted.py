@@ -9,12 +9,13 @@ from pathlib import Path
 
 import workloads
 from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part, load, long_test,
-                     make_cgroup, record, Recording, SLOWDOWN, start, temporary_directory, test, unload,
+                     make_cgroup, PATIENCE, record, Recording, SLOWDOWN, start, temporary_directory, test, unload,
                      wait_for_work, wait_until, workload, WORKLOADS)
 from address_spaces import vdso
 
-# An emulated CPU needs more than the default budget to read this number of new processes.
-RATE = ("-F", 997, "--budget", 50)
+# An emulated CPU needs more than the default budget to read this number of new processes, and a slow one more than two
+# minutes for the names of all programs.
+RATE = ("-F", 997, "--budget", 50, "--symbolize-timeout", 120 * PATIENCE)
 
 
 def user_frames(sample):
