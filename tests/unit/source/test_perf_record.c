@@ -256,6 +256,83 @@ static void tasks_and_losses_are_decoded(void **state)
 	assert_int_equal(record.type, 200);
 }
 
+/* A sample has only what its event asks for. */
+static void samples_have_parts(void **state)
+{
+	struct perf_record record;
+
+	(void)state;
+	put_sample();
+	words[count - 1] = 16;
+	assert_null(decode(&record));
+	assert_int_equal(record.sample.stack_size, 16);
+	/* The rest of the record would be more than there is. */
+	begin(PERF_RECORD_SAMPLE, 0);
+	put_halves(70, 71);
+	put(99);
+	put_halves(2, 0);
+	set_size(count * sizeof(*words));
+	assert_null(decode_bytes(count * sizeof(*words), PERF_SAMPLE_ALWAYS, &record));
+	assert_int_equal(record.cpu, 2);
+	/* A call chain up to the end. */
+	put(2);
+	put((uint64_t)PERF_CONTEXT_USER);
+	put(0x401000);
+	set_size(count * sizeof(*words));
+	assert_null(decode_bytes(count * sizeof(*words), PERF_SAMPLE_ALWAYS | PERF_SAMPLE_CALLCHAIN,
+				 &record));
+	assert_int_equal(record.sample.chain_length, 2);
+	assert_int_equal(record.sample.chain[1], 0x401000);
+}
+
+static void mappings_end_in_memory_and_file(void **state)
+{
+	static const struct {
+		uint64_t start, length, offset;
+		bool is_refused;
+	} cases[] = {
+		{UINT64_MAX - 0x1000, 0x1000, 0, false},
+		{UINT64_MAX - 0x1000, 0x1001, 0, true},
+		{0x1000, 0x1000, UINT64_MAX - 0x1000, false},
+		{0x1000, 0x1001, UINT64_MAX - 0x1000, true},
+	};
+	struct perf_record record;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put_mapping(cases[i].length);
+		words[2] = cases[i].start;
+		words[4] = cases[i].offset;
+		assert_int_equal(!!decode(&record), cases[i].is_refused);
+	}
+}
+
+static void refused_records_have_a_reason(void **state)
+{
+	const size_t header = sizeof(struct perf_event_header);
+	struct perf_record record;
+
+	(void)state;
+	begin(PERF_RECORD_SAMPLE, 0);
+	set_size(header);
+	assert_string_equal(decode_bytes(header - 1, SAMPLE_TYPE, &record),
+			    "a record is shorter than its header");
+	assert_int_equal(record.type, 0);
+	assert_string_equal(decode_bytes(header, SAMPLE_TYPE, &record),
+			    "a sample is shorter than its fields");
+	set_size(header + 4);
+	assert_string_equal(decode_bytes(header + 4, SAMPLE_TYPE, &record),
+			    "a record has a wrong size");
+	set_size(2 * header);
+	assert_string_equal(decode_bytes(header, SAMPLE_TYPE, &record),
+			    "a record goes beyond the head");
+	/* Without room for the time. */
+	begin(200, 0);
+	set_size(header + 16);
+	assert_string_equal(decode_bytes(header + 16, SAMPLE_TYPE, &record),
+			    "a record is shorter than its fields");
+}
+
 static void malformed_records_are_refused(void **state)
 {
 	struct perf_record record;
@@ -313,6 +390,9 @@ int main(void)
 		cmocka_unit_test(mappings_have_file_and_time),
 		cmocka_unit_test(generated_code_has_its_range_and_name),
 		cmocka_unit_test(tasks_and_losses_are_decoded),
+		cmocka_unit_test(samples_have_parts),
+		cmocka_unit_test(mappings_end_in_memory_and_file),
+		cmocka_unit_test(refused_records_have_a_reason),
 		cmocka_unit_test(malformed_records_are_refused),
 	};
 
