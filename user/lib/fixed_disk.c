@@ -12,7 +12,7 @@
 static char read_character(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char character = 0;
+	char character;
 
 	if (fd < 0)
 		return 0;

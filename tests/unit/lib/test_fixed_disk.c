@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/fixed_disk.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/major.h>
 #include <string.h>
@@ -9,6 +10,13 @@
 #include <unistd.h>
 
 #include "sandbox.h"
+
+/* Replaces libc's function. */
+int open(const char *path, int flags, ...)
+{
+	assert_int_equal(flags, O_RDONLY | O_CLOEXEC);
+	return openat(AT_FDCWD, path, flags);
+}
 
 static void make_disk(const char *name, unsigned int minor, const char *is_removable)
 {
@@ -42,6 +50,9 @@ static void removable_and_loop_devices_are_not_fixed(void **state)
 		assert_false(device_is_fixed_disk(root, makedev(8, 32 + part)));
 	}
 	assert_false(device_is_fixed_disk(root, makedev(8, 48)));
+	/* A file without a character says nothing. */
+	write_text(in_sandbox("sys/fixed/part/removable"), "");
+	assert_true(device_is_fixed_disk(root, makedev(8, 1)));
 	/* Whatever the kernel says about it. */
 	assert_int_equal(
 		symlink(in_sandbox("sys/fixed"), in_sandbox("sys/dev/block/%u:0", LOOP_MAJOR)), 0);
