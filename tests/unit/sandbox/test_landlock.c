@@ -16,12 +16,75 @@
 static long fake_version;
 static uint64_t handled; /* rights */
 
+/* What a kernel gets that has Landlock, whether this one has it or not. */
+static struct {
+	bool is_used;
+	int rules;
+	int rule_error, restrict_error; /* 0: none */
+	unsigned int rule_count, restrict_count;
+	struct {
+		char directory[PATH_MAX];
+		uint64_t rights;
+	} added[2];
+} fake;
+
 static long real_syscall(long number, long a, long b, long c, long d)
 {
 	long (*call)(long number, ...);
 
 	*(void **)&call = dlsym(RTLD_NEXT, "syscall");
 	return call(number, a, b, c, d);
+}
+
+static long fail_with(int err)
+{
+	errno = err;
+	return err ? -1 : 0;
+}
+
+static long make_fake_rules(const struct landlock_ruleset_attr *attributes, size_t size)
+{
+	assert_int_equal(size, sizeof(attributes->handled_access_fs));
+	handled = attributes->handled_access_fs;
+	fake.rules = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fake.rules;
+}
+
+static long add_fake_rule(const struct landlock_path_beneath_attr *beneath)
+{
+	const int fd = beneath->parent_fd;
+	char link[64], *directory = fake.added[fake.rule_count].directory;
+	ssize_t length;
+
+	assert_in_range(fake.rule_count, 0, 1);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_GETFL) & (O_PATH | O_DIRECTORY), O_PATH | O_DIRECTORY);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, directory, PATH_MAX - 1);
+	assert_true(length > 0);
+	directory[length] = '\0';
+	fake.added[fake.rule_count++].rights = beneath->allowed_access;
+	return fail_with(fake.rule_error);
+}
+
+static long fake_syscall(long number, const long arguments[4])
+{
+	switch (number) {
+	case SYS_landlock_create_ruleset:
+		assert_int_equal(arguments[2], 0);
+		return make_fake_rules((const void *)arguments[0], (size_t)arguments[1]);
+	case SYS_landlock_add_rule:
+		assert_int_equal(arguments[0], fake.rules);
+		assert_int_equal(arguments[1], LANDLOCK_RULE_PATH_BENEATH);
+		assert_int_equal(arguments[3], 0);
+		return add_fake_rule((const void *)arguments[2]);
+	default:
+		assert_int_equal(number, SYS_landlock_restrict_self);
+		assert_int_equal(arguments[0], fake.rules);
+		assert_int_equal(arguments[1], 0);
+		fake.restrict_count++;
+		return fail_with(fake.restrict_error);
+	}
 }
 
 long syscall(long number, ...)
@@ -35,6 +98,8 @@ long syscall(long number, ...)
 	va_end(list);
 	if (number == SYS_landlock_create_ruleset && !arguments[0] && fake_version)
 		return fake_version;
+	if (fake.is_used)
+		return fake_syscall(number, arguments);
 	if (number == SYS_landlock_create_ruleset && arguments[0]) {
 		memcpy(&handled, (const void *)arguments[0], sizeof(handled));
 		if (fake_version) {
@@ -58,6 +123,71 @@ static void rights_are_those_of_the_version(void **state)
 		assert_int_equal(landlock_confine_writing("/"), -EPERM);
 	}
 	fake_version = 0;
+}
+
+static int confine_to_sandbox(void)
+{
+	return landlock_confine(sandbox);
+}
+
+static int confine_writing_to_sandbox(void)
+{
+	return landlock_confine_writing(sandbox);
+}
+
+/* Expects the outcome of a function with these errors, and that nothing stays open. */
+static void expect_outcome(int (*function)(void), int rule_error, int restrict_error, int err)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake.is_used = true;
+	fake.rule_error = rule_error;
+	fake.restrict_error = restrict_error;
+	fake_version = 3;
+	assert_int_equal(function(), -err);
+	assert_int_equal(fcntl(fake.rules, F_GETFD), -1);
+	fake.is_used = false;
+	fake_version = 0;
+}
+
+static void expect_rule(unsigned int index, const char *directory, uint64_t rights)
+{
+	assert_string_equal(fake.added[index].directory, directory);
+	assert_int_equal(fake.added[index].rights, rights);
+}
+
+static void rules_are_added_before_the_process_is_restricted(void **state)
+{
+	static const struct {
+		int (*function)(void);
+		unsigned int rules;
+	} cases[] = {
+		{landlock_forbid_files, 0},
+		{confine_to_sandbox, 1},
+		{landlock_forbid_changes, 1},
+		{confine_writing_to_sandbox, 2},
+	};
+	const uint64_t all = (UINT64_C(1) << 15) - 1,
+		       reading = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		expect_outcome(cases[i].function, 0, E2BIG, E2BIG);
+		assert_int_equal(fake.restrict_count, 1);
+		expect_outcome(cases[i].function, cases[i].rules ? EINVAL : 0, 0,
+			       cases[i].rules ? EINVAL : 0);
+		assert_int_equal(fake.restrict_count, !cases[i].rules);
+		assert_int_equal(fake.rule_count, !!cases[i].rules);
+		expect_outcome(cases[i].function, 0, 0, 0);
+		assert_int_equal(fake.restrict_count, 1);
+		assert_int_equal(fake.rule_count, cases[i].rules);
+		assert_int_equal(handled, all);
+		if (cases[i].function == confine_to_sandbox)
+			expect_rule(0, sandbox, all);
+		else if (cases[i].rules)
+			expect_rule(0, "/", reading);
+		if (cases[i].rules == 2)
+			expect_rule(1, sandbox, all);
+	}
 }
 
 static long version(void)
@@ -169,6 +299,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rights_are_those_of_the_version),
+		cmocka_unit_test_setup_teardown(rules_are_added_before_the_process_is_restricted,
+						make_sandbox, remove_sandbox),
 		cmocka_unit_test_setup_teardown(files_are_restricted, make_sandbox, remove_sandbox),
 	};
 
