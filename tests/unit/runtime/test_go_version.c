@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "runtime/go_version.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,23 @@ static void test_versions(void **state)
 	assert_version("go1.26-devel_0123", 26);
 	assert_version("devel go1.27-0123 Mon", 27);
 	assert_version("go1.24.4 X:nocoverageredesign", 24);
+	assert_version("go1.0", 0);
+	assert_version("go1.9.1", 9);
+	assert_version("go1.90/", 90);
+	assert_version("go1.12345", 1234);
+}
+
+static void test_length_is_one_byte(void **state)
+{
+	char version[129];
+	struct go_version found;
+
+	(void)state;
+	snprintf(version, sizeof(version), "go1.24%0121d", 0);
+	assert_int_equal(strlen(version), 127);
+	assert_true(find(0, 2, version, 0, &found));
+	strcat(version, "0");
+	assert_false(find(0, 2, version, 0, &found));
 }
 
 static void test_others_are_refused(void **state)
@@ -83,14 +101,19 @@ static void test_is_found_behind_other_data(void **state)
 	/* A linker of C may begin the segment at any word: only the address is aligned. */
 	assert_true(find_at(0x1a6b68, 8, 2, "go1.26.8", 0, &version));
 	assert_false(find_at(0x1a6b68, 16, 2, "go1.26.8", 0, &version));
-	for (size_t cut = 1; cut < 33; cut++)
+	assert_true(find_at(4, 12, 2, "go1.26.8", 0, &version));
+	assert_false(find_at(4, 4, 2, "go1.26.8", 0, &version));
+	for (size_t cut = 1; cut < 33; cut++) {
 		assert_false(find(0, 2, "go1.21.1", cut, &version));
+		assert_false(find(64, 2, "go1.21.1", cut, &version));
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_length_is_one_byte),
 		cmocka_unit_test(test_others_are_refused),
 		cmocka_unit_test(test_is_found_behind_other_data),
 	};
