@@ -112,6 +112,58 @@ static void deep_stacks_have_longer_copies(void **state)
 	assert_int_equal(after(9, 30 * KIB), 16);
 }
 
+static void smallest_size_is_the_first_step(void **state)
+{
+	(void)state;
+	copy_size_init(&size, 2 * KIB, 32 * KIB);
+	assert_int_equal(copy_size_bytes(size.step), 2 * KIB);
+	copy_size_init(&size, 2 * KIB + 8, 32 * KIB);
+	assert_int_equal(copy_size_bytes(size.step), 4 * KIB);
+}
+
+static void patience_has_an_end(void **state)
+{
+	static const unsigned int stacks[] = {256, 1024, 4096, 16 << 10, 64 << 10, 64 << 10};
+
+	(void)state;
+	copy_size_init(&size, 16 * KIB, 32 * KIB);
+	for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
+		assert_int_equal(after(stacks[i] - 1, 100), 16);
+		assert_int_equal(after(1, 100), 2);
+		assert_int_equal(after(4, 3 * KIB), 16);
+	}
+}
+
+/* Notes stacks for 8 KiB, the last of which are deeper. */
+static uint32_t after_deep(unsigned int stacks, unsigned int deep)
+{
+	copy_size_init(&size, 8 * KIB, 32 * KIB);
+	for (unsigned int i = 0; i < stacks - deep; i++)
+		copy_size_note(&size, 5 * KIB);
+	return after(deep, 30 * KIB);
+}
+
+static void one_in_256_is_borne(void **state)
+{
+	(void)state;
+	assert_int_equal(after_deep(1023, 4), 16);
+	assert_int_equal(after_deep(1024, 4), 8);
+	assert_int_equal(after_deep(1025, 5), 16);
+}
+
+/* Half of what was counted stays. */
+static void former_stacks_count_less(void **state)
+{
+	(void)state;
+	assert_int_equal(after_deep(256, 3), 8);
+	assert_int_equal(after(2, 30 * KIB), 8);
+	assert_int_equal(after(1, 30 * KIB), 16);
+	assert_int_equal(after_deep(2048, 8), 8);
+	assert_int_equal(after(1, 30 * KIB), 16);
+	assert_int_equal(after_deep(2048, 8), 8);
+	assert_int_equal(after(0, 0), 8);
+}
+
 static void a_full_ring_ends_the_growth(void **state)
 {
 	(void)state;
@@ -135,6 +187,10 @@ int main(void)
 		cmocka_unit_test(cut_stacks_bring_the_size_back),
 		cmocka_unit_test(few_cut_stacks_are_borne),
 		cmocka_unit_test(deep_stacks_have_longer_copies),
+		cmocka_unit_test(smallest_size_is_the_first_step),
+		cmocka_unit_test(patience_has_an_end),
+		cmocka_unit_test(one_in_256_is_borne),
+		cmocka_unit_test(former_stacks_count_less),
 		cmocka_unit_test(a_full_ring_ends_the_growth),
 	};
 
