@@ -184,6 +184,11 @@ static void stop_unknown(struct stackbeat_sample *sample)
 	sample->user_stop = STACKBEAT_STOP_COUNT;
 }
 
+static void kernel_stop_unknown(struct stackbeat_sample *sample)
+{
+	sample->kernel_stop = STACKBEAT_STOP_COUNT;
+}
+
 static void comm_unterminated(struct stackbeat_sample *sample)
 {
 	memset(sample->comm, 'x', sizeof(sample->comm));
@@ -203,6 +208,7 @@ static void refuses_malformed_samples(void **state)
 	refuses(labels_beyond_record);
 	refuses(labels_behind_the_goroutine);
 	refuses(stop_unknown);
+	refuses(kernel_stop_unknown);
 	refuses(comm_unterminated);
 }
 
@@ -270,6 +276,69 @@ static void limits_of_samples_are_exact(void **state)
 	assert_int_equal(counts.samples, 1);
 }
 
+static struct stackbeat_stack *put_stack(struct ring *ring, uint32_t at, uint32_t size)
+{
+	struct stackbeat_stack *stack = (void *)((uint8_t *)ring->data + at);
+
+	memset(stack, 0, sizeof(*stack));
+	stack->record.type = STACKBEAT_RECORD_STACK;
+	stack->record.size = sizeof(*stack) + size;
+	stack->size = size;
+	memset(stack->bytes, 1, size);
+	return stack;
+}
+
+/* Records that are only their headers: a pad, a sample without frames, and an empty copy. */
+static void shortest_records_are_decoded(void **state)
+{
+	struct ring ring = {0};
+	struct stackbeat_record *pad = (void *)ring.data;
+	struct stackbeat_sample *sample = put_sample(&ring, sizeof(*pad));
+	uint64_t tail = 0, head = sizeof(*pad) + sizeof(*sample);
+
+	(void)state;
+	pad->type = STACKBEAT_RECORD_PAD;
+	pad->size = sizeof(*pad);
+	sample->kernel_frames = sample->user_frames = 0;
+	sample->record.size = sizeof(*sample);
+	sample->record.flags = STACKBEAT_SAMPLE_STACK;
+	head += put_stack(&ring, (uint32_t)head, 0)->record.size;
+	assert_int_equal(decode(&ring, &tail, head), 0);
+	assert_int_equal(tail, head);
+	assert_int_equal(ring.samples, 1);
+	assert_int_equal(ring.stacks, 1);
+}
+
+static void limit_of_copies_is_exact(void **state)
+{
+	enum { BYTES = 2 * STACKBEAT_STACK_COPY_MAX };
+	uint64_t *data = calloc(1, BYTES);
+	struct stackbeat_sample *sample = (void *)data;
+	struct ring counts = {0};
+
+	(void)state;
+	assert_non_null(data);
+	*sample = (struct stackbeat_sample){
+		.record = {.type = STACKBEAT_RECORD_SAMPLE,
+			   .flags = STACKBEAT_SAMPLE_STACK,
+			   .size = sizeof(*sample)},
+	};
+	for (uint32_t more = 0; more <= 8; more += 8) {
+		struct stackbeat_stack *stack = (void *)(sample + 1);
+		uint64_t tail = 0;
+
+		stack->record.type = STACKBEAT_RECORD_STACK;
+		stack->size = STACKBEAT_STACK_COPY_MAX + more;
+		stack->record.size = (uint32_t)(sizeof(*stack) + stack->size);
+		assert_int_equal(decode_records((const uint8_t *)data, BYTES, &tail,
+						sizeof(*sample) + stack->record.size, NULL,
+						count_sample, &counts, &error),
+				 more ? -EBADMSG : 0);
+	}
+	assert_int_equal(counts.stacks, 1);
+	free(data);
+}
+
 static void refuses_a_head_out_of_range(void **state)
 {
 	const uint64_t heads[] = {SIZE + 8, 1, 7, UINT64_MAX, UINT64_MAX - 7};
@@ -295,18 +364,6 @@ static void a_record_must_not_wrap_around(void **state)
 	record->type = STACKBEAT_RECORD_PAD;
 	record->size = 24;
 	assert_int_equal(decode(&ring, &tail, tail + 64), -EBADMSG);
-}
-
-static struct stackbeat_stack *put_stack(struct ring *ring, uint32_t at, uint32_t size)
-{
-	struct stackbeat_stack *stack = (void *)((uint8_t *)ring->data + at);
-
-	memset(stack, 0, sizeof(*stack));
-	stack->record.type = STACKBEAT_RECORD_STACK;
-	stack->record.size = sizeof(*stack) + size;
-	stack->size = size;
-	memset(stack->bytes, 1, size);
-	return stack;
 }
 
 /* A sample with a copy of its stack, and another sample. Returns the head. */
@@ -819,6 +876,60 @@ static void refuses_malformed_metadata(void **state)
 	}
 }
 
+static int ignore_file(const struct stackbeat_file *file, void *arg)
+{
+	(void)file, (void)arg;
+	return 0;
+}
+
+static int ignore_space(const struct stackbeat_address_space *space, void *arg)
+{
+	(void)space, (void)arg;
+	return 0;
+}
+
+/* Decodes one record of a ring. */
+static int decode_one(const struct stackbeat_record *record)
+{
+	const struct metadata_handler handler = {ignore_space, NULL, ignore_file, NULL};
+	uint64_t tail = 0;
+
+	return decode_metadata((const uint8_t *)record, 2 * STACKBEAT_PATH_MAX, &tail, record->size,
+			       &handler, &error);
+}
+
+/* A path has its NUL, and not more characters than a path of the kernel. */
+static void paths_are_limited(void **state)
+{
+	struct stackbeat_file *file = calloc(2, STACKBEAT_PATH_MAX);
+	struct stackbeat_address_space *space = calloc(2, STACKBEAT_PATH_MAX);
+
+	(void)state;
+	assert_non_null(file);
+	assert_non_null(space);
+	file->record.type = STACKBEAT_RECORD_FILE;
+	file->file = 1;
+	space->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
+	space->address_space = 1;
+	file->record.size = sizeof(*file);
+	assert_int_equal(decode_one(&file->record), -EBADMSG);
+	assert_non_null(strstr(error.text, "a file is shorter than its header and a path"));
+	space->record.size = sizeof(*space);
+	assert_int_equal(decode_one(&space->record), -EBADMSG);
+	assert_non_null(strstr(error.text, "an address space is shorter than its header"));
+	file->record.size += STACKBEAT_PATH_MAX + 8;
+	space->record.size += STACKBEAT_PATH_MAX + 8;
+	memset(file->path, 'x', STACKBEAT_PATH_MAX - 1);
+	memset(space->cgroup_path, 'x', STACKBEAT_PATH_MAX - 1);
+	assert_int_equal(decode_one(&file->record), 0);
+	assert_int_equal(decode_one(&space->record), 0);
+	file->path[STACKBEAT_PATH_MAX - 1] = space->cgroup_path[STACKBEAT_PATH_MAX - 1] = 'x';
+	assert_int_equal(decode_one(&file->record), -EBADMSG);
+	assert_int_equal(decode_one(&space->record), -EBADMSG);
+	free(file);
+	free(space);
+}
+
 static void survives_any_bytes_of_metadata(void **state)
 {
 	struct metadata *metadata = malloc(sizeof(*metadata));
@@ -872,6 +983,8 @@ int main(void)
 		cmocka_unit_test(refuses_malformed_samples),
 		cmocka_unit_test(labels_may_follow_the_words_of_a_goroutine),
 		cmocka_unit_test(limits_of_samples_are_exact),
+		cmocka_unit_test(shortest_records_are_decoded),
+		cmocka_unit_test(limit_of_copies_is_exact),
 		cmocka_unit_test(refuses_a_head_out_of_range),
 		cmocka_unit_test(a_record_must_not_wrap_around),
 		cmocka_unit_test(passes_the_copy_of_a_stack_with_its_sample),
@@ -886,6 +999,7 @@ int main(void)
 		cmocka_unit_test(survives_any_bytes),
 		cmocka_unit_test(decodes_metadata),
 		cmocka_unit_test(refuses_malformed_metadata),
+		cmocka_unit_test(paths_are_limited),
 		cmocka_unit_test(survives_any_bytes_of_metadata),
 	};
 
