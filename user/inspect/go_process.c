@@ -45,13 +45,13 @@ static int go_process_set_layout(struct go_process *process, struct error *error
 	return 0;
 }
 
+/* The file is not used afterwards. */
 static void go_file_clear(struct go_file *file)
 {
 	go_program_clear(&file->program);
 	free(file->path);
 	if (file->fd >= 0)
 		close(file->fd);
-	*file = (struct go_file){.fd = -1};
 }
 
 /* Takes the file of a mapping if it has Go's code. Returns 0, -ENODATA if not, or another error. */
