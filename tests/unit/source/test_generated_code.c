@@ -36,6 +36,7 @@ static struct {
 	int events[CPUS]; /* the last one of each CPU */
 	uint64_t enabled; /* ns, of all events but the dead one */
 	uint32_t dead_cpu; /* its event stands still; CPUS: none */
+	uint32_t ended_cpu; /* its event has nothing to read; CPUS: none */
 	uint8_t *rings[CPUS]; /* the last one of each CPU */
 	int refusal; /* errno of new events */
 	uint32_t refusing_cpu; /* CPUS: each */
@@ -44,6 +45,23 @@ static struct {
 	size_t files; /* that this process may open; 0: as many as it likes */
 	int64_t passed, suspended; /* ns, beside those that really pass */
 } machine;
+
+/* What each event asks for. */
+static const struct perf_event_attr announcer = {
+	.type = PERF_TYPE_SOFTWARE,
+	.size = sizeof(announcer),
+	.config = PERF_COUNT_SW_DUMMY,
+	.sample_type = PERF_SAMPLE_ALWAYS,
+	.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
+	.exclude_kernel = 1,
+	.exclude_hv = 1,
+	.sample_id_all = 1,
+	.use_clockid = 1,
+	.clockid = CLOCK_MONOTONIC,
+	.watermark = 1,
+	.wakeup_watermark = RING_SIZE / 2,
+	.ksymbol = 1,
+};
 
 /* Replace lib/file_limit.c. */
 size_t file_limit(void)
@@ -74,8 +92,11 @@ long syscall(long number, ...)
 		return real(number, values[0], values[1], values[2], values[3], values[4]);
 	attr = (const struct perf_event_attr *)values[0];
 	cpu = (uint32_t)values[2];
-	assert_true(cpu < CPUS && attr->ksymbol && attr->exclude_kernel);
+	assert_true(cpu < CPUS);
+	assert_memory_equal(attr, &announcer, sizeof(announcer));
 	assert_int_equal((int)values[1], -1);
+	assert_int_equal((int)values[3], -1);
+	assert_int_equal(values[4], PERF_FLAG_FD_CLOEXEC);
 	if (machine.refusal && (machine.refusing_cpu == CPUS || machine.refusing_cpu == cpu)) {
 		errno = machine.refusal;
 		return -1;
@@ -105,6 +126,8 @@ ssize_t read(int fd, void *buffer, size_t size)
 		if (!machine.opened[cpu] || fd != machine.events[cpu])
 			continue;
 		assert_int_equal(size, sizeof(values));
+		if (cpu == machine.ended_cpu)
+			return 0;
 		memcpy(buffer, values, sizeof(values));
 		return sizeof(values);
 	}
@@ -175,7 +198,7 @@ static int set_up(void **state)
 	memset(&machine, 0, sizeof(machine));
 	strcpy(machine.online, "0-3\n");
 	strcpy(machine.isolated, "\n");
-	machine.refusing_cpu = machine.dead_cpu = CPUS;
+	machine.refusing_cpu = machine.dead_cpu = machine.ended_cpu = CPUS;
 	machine.enabled = 10;
 	machine.version = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.170-3";
 	chosen = (struct cpulist){.all = true};
@@ -395,6 +418,10 @@ static void cpus_are_followed(void **state)
 	assert_events(1, 1, 0, 0);
 	pass_interval();
 	assert_events(1, 1, 1, 0);
+	/* Not before the next interval. */
+	strcpy(machine.online, "0-3\n");
+	expect_changes("");
+	assert_events(1, 1, 1, 0);
 	/* Its changes are read before. */
 	write_change(1, 10, 0x100, PERF_RECORD_KSYMBOL_TYPE_BPF, 0, "a");
 	strcpy(machine.online, "0,2\n");
@@ -429,6 +456,10 @@ static void cpu_that_is_back_has_a_new_event(void **state)
 	assert_int_equal(generated_code_lost(code), 1);
 	write_change(2, 20, 0x100, PERF_RECORD_KSYMBOL_TYPE_BPF, 0, "b");
 	expect_changes("20 +b b100;");
+	machine.ended_cpu = 3;
+	pass_interval();
+	assert_events(1, 1, 2, 2);
+	assert_int_equal(generated_code_lost(code), 2);
 }
 
 /* In a suspend of the machine, all CPUs but the first go offline; nobody sees it. */
