@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -109,6 +110,8 @@ static int tear_down(void **state)
 	perf_spaces_free(spaces);
 	perf_files_free(files);
 	record_buffer_clear(&out);
+	/* A file that is not held has no descriptor that is closed. */
+	assert_int_not_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
 	return remove_sandbox(state);
 }
 
@@ -372,6 +375,68 @@ static void file_that_no_process_shows_is_given_up(void **state)
 	assert_int_equal(perf_files_open(files, id), -ENOENT);
 }
 
+/* Up to eight tries. */
+static void file_that_is_shown_late_is_found(void **state)
+{
+	(void)state;
+	for (unsigned int tries = 7; tries <= 8; tries++) {
+		const uint32_t file = hide_file();
+		uint64_t id;
+		int fd;
+
+		for (unsigned int i = 0; i < tries; i++)
+			id = announce(file, getpid());
+		show_file();
+		id = announce(file, getpid());
+		fd = perf_files_open(files, id);
+		assert_int_equal(fd >= 0, tries < 8);
+		if (fd >= 0)
+			close(fd);
+		assert_int_equal(perf_files_release(files, id), 0);
+		perf_files_drop(files, file);
+		perf_files_sweep(files);
+	}
+}
+
+/* Its path leads nowhere: it is found by its mapping, which is there as long as the process. */
+static void file_of_a_mapping_is_found(void **state)
+{
+	const char *path = in_sandbox("file");
+	const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	struct perf_file_place place = {.pid = (uint32_t)getpid()};
+	struct perf_file_key key = {.generation = 7};
+	struct stat st;
+	char *bytes;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	place.start = (uint64_t)bytes;
+	place.end = place.start + size;
+	key.major = major(st.st_dev);
+	key.minor = minor(st.st_dev);
+	key.inode = st.st_ino;
+	disk_is_fixed = true;
+	generation_of_files = 7;
+	assert_int_equal(chmod(path, 0400), 0);
+	assert_int_equal(unlink(path), 0);
+	record_buffer_remove(&out, out.used);
+	assert_int_equal(
+		perf_files_announce(files, perf_files_index(files, &key, ""), &place, &out), 1);
+	disk_is_fixed = false;
+	assert_int_equal(((const struct stackbeat_file *)out.data)->size, size);
+	assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_file), 1);
+	/* It has no name that another process can find it by. */
+	assert_false(file_lasts);
+	munmap(bytes, size);
+}
+
 /* A process may have a file of its own at the path, with any inode number. */
 static void files_of_other_devices_are_others(void **state)
 {
@@ -476,6 +541,167 @@ static void files_of_fixed_disks_last(void **state)
 	assert_true(is_lasting(path, 7));
 }
 
+/* Files of one inode differ by their generation, if it is known. */
+static void files_have_a_generation(void **state)
+{
+	struct perf_file_key key = {.major = 8, .minor = 1, .inode = 4242, .generation = 5};
+	const uint32_t first = perf_files_index(files, &key, "/none/file");
+
+	(void)state;
+	key.generation = 0;
+	assert_int_equal(perf_files_index(files, &key, "/none/file"), first);
+	key.generation = 6;
+	assert_int_not_equal(perf_files_index(files, &key, "/none/file"), first);
+	key.generation = 5;
+	assert_int_equal(perf_files_index(files, &key, "/none/file"), first);
+	/* It becomes known later. */
+	key = (struct perf_file_key){.inode = 4243};
+	assert_int_equal(perf_files_index(files, &key, "/none/file"), 2);
+	key.generation = 7;
+	assert_int_equal(perf_files_index(files, &key, "/none/file"), 2);
+	key.generation = 8;
+	assert_int_equal(perf_files_index(files, &key, "/none/file"), 3);
+}
+
+static uint32_t index_of(uint64_t inode)
+{
+	const struct perf_file_key key = {.major = 8, .inode = inode};
+
+	return perf_files_index(files, &key, "/none/file");
+}
+
+/* Only a file without uses leaves its place to another one. */
+static void used_files_keep_their_place(void **state)
+{
+	(void)state;
+	assert_int_equal(index_of(1), 0);
+	assert_int_equal(index_of(2), 1);
+	assert_int_equal(index_of(2), 1);
+	perf_files_use(files, 1);
+	perf_files_use(files, PERF_FILE_NONE);
+	perf_files_drop(files, PERF_FILE_NONE);
+	for (unsigned int uses = 3; uses > 0; uses--) {
+		perf_files_sweep(files);
+		assert_int_equal(index_of(10 + uses), 5 - uses);
+		perf_files_drop(files, 1);
+	}
+	perf_files_sweep(files);
+	assert_int_equal(index_of(20), 1);
+	assert_int_equal(index_of(21), 5);
+	/* The reader may open it until it is released. */
+	assert_int_equal(announce(1, PID), 1);
+	perf_files_drop(files, 1);
+	perf_files_sweep(files);
+	assert_int_equal(index_of(22), 6);
+	assert_int_equal(perf_files_release(files, 1), 0);
+	perf_files_sweep(files);
+	assert_int_equal(index_of(23), 1);
+}
+
+static void files_are_limited(void **state)
+{
+	const uint32_t max = 1u << 16;
+
+	(void)state;
+	for (uint32_t i = 0; i < max; i++)
+		assert_int_equal(index_of(i + 1), i);
+	assert_int_equal(index_of(max + 1), PERF_FILE_NONE);
+	assert_int_equal(index_of(max), max - 1);
+	perf_files_drop(files, 7);
+	perf_files_drop(files, 8);
+	perf_files_sweep(files);
+	assert_int_equal(index_of(max + 1), 7);
+	assert_int_equal(index_of(max + 2), 8);
+	assert_int_equal(index_of(max + 3), PERF_FILE_NONE);
+}
+
+static char file_path[STACKBEAT_PATH_MAX];
+static bool file_is_unlinked;
+
+static void note_path(const void *record)
+{
+	const struct stackbeat_file *file = record;
+
+	strcpy(file_path, file->path);
+	file_is_unlinked = file->record.flags & STACKBEAT_FILE_UNLINKED;
+}
+
+static void paths_are_absolute(void **state)
+{
+	static char longest[STACKBEAT_PATH_MAX], longer[STACKBEAT_PATH_MAX + 1];
+	static const struct {
+		const char *path, *recorded;
+		bool is_unlinked;
+	} cases[] = {
+		{"/a", "/a", false},        {"/a (deleted)", "/a", true},
+		{"/ (deleted)", "/", true}, {" (deleted)", "", true},
+		{"(deleted)", "", false},   {"//toolong", "", false},
+		{"a", "", false},           {"", "", false},
+		{longest, longest, false},  {longer, "", false},
+	};
+
+	(void)state;
+	memset(longest, '/', 1);
+	memset(longest + 1, 'x', sizeof(longest) - 2);
+	memset(longer, '/', 1);
+	memset(longer + 1, 'x', sizeof(longer) - 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct perf_file_key key = {.major = 8, .inode = i + 1};
+
+		record_buffer_remove(&out, out.used);
+		announce(perf_files_index(files, &key, cases[i].path), PID);
+		assert_int_equal(each_record(STACKBEAT_RECORD_FILE, note_path), 1);
+		assert_string_equal(file_path, cases[i].recorded);
+		assert_int_equal(file_is_unlinked, cases[i].is_unlinked);
+	}
+}
+
+/* What the reader needs to know a file again, and the descriptor of its own that it gets. */
+static void files_are_described(void **state)
+{
+	const char *path = in_sandbox("file");
+	struct perf_file_key key = {.generation = 3};
+	struct stackbeat_file *record;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	write_text(path, "12345");
+	assert_int_equal(stat(path, &st), 0);
+	key.major = major(st.st_dev);
+	key.minor = minor(st.st_dev);
+	key.inode = st.st_ino;
+	record_buffer_remove(&out, out.used);
+	assert_int_equal(announce(perf_files_index(files, &key, path), getpid()), 1);
+	record = (void *)out.data;
+	assert_int_equal(record->file, 1);
+	assert_int_equal(record->size, 5);
+	assert_int_equal(record->inode, key.inode);
+	assert_int_equal(record->device_major, key.major);
+	assert_int_equal(record->device_minor, key.minor);
+	assert_int_equal(record->inode_generation, 3);
+	assert_int_equal(record->build_id_size, 0);
+	assert_true(record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ);
+	assert_int_equal(out.used, record->record.size);
+	fd = perf_files_open(files, 1);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_GETFL) & (O_NONBLOCK | O_ACCMODE), O_NONBLOCK | O_RDONLY);
+	close(fd);
+	assert_int_equal(perf_files_open(files, 2), -ENOENT);
+	assert_int_equal(perf_files_release(files, 2), -ENOENT);
+	assert_int_equal(perf_files_release(files, 1), 0);
+	assert_int_equal(perf_files_open(files, 1), -ENOENT);
+	/* A program. */
+	run("cp /proc/%d/exe '%s'", getpid(), in_sandbox("program"));
+	assert_int_equal(stat(in_sandbox("program"), &st), 0);
+	key.inode = st.st_ino;
+	record_buffer_remove(&out, out.used);
+	announce(perf_files_index(files, &key, in_sandbox("program")), getpid());
+	record = (void *)out.data;
+	assert_int_equal(record->record.flags & ~STACKBEAT_FILE_LASTING, 0);
+	assert_int_equal(record->build_id_size, 20);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -489,6 +715,13 @@ int main(void)
 		TEST(file_that_no_process_shows_is_given_up),
 		TEST(files_of_other_devices_are_others),
 		TEST(files_of_fixed_disks_last),
+		TEST(file_that_is_shown_late_is_found),
+		TEST(file_of_a_mapping_is_found),
+		TEST(files_have_a_generation),
+		TEST(used_files_keep_their_place),
+		TEST(files_are_limited),
+		TEST(paths_are_absolute),
+		TEST(files_are_described),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
