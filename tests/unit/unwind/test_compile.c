@@ -672,6 +672,8 @@ static void make_frame(void)
 	assert_true(frame.header);
 }
 
+static const char *behind_code; /* bytes of the file behind the code of a case; NULL: none */
+
 /* As a character: see expect_code(). */
 static char rule_at(uint64_t address)
 {
@@ -700,15 +702,17 @@ static char rule_at(uint64_t address)
 
 static void compile_code(const void *code, size_t size)
 {
+	const size_t rest = behind_code ? strlen(behind_code) : 0;
 	Elf64_Phdr segment;
 
-	assert_true(size <= CODE_MAX);
+	assert_true(size + rest <= CODE_MAX);
 	memcpy(&segment, frame.bytes + frame.header, sizeof(segment));
 	segment.p_offset = frame.size;
 	segment.p_filesz = segment.p_memsz = size;
 	memcpy(frame.bytes + frame.header, &segment, sizeof(segment));
 	memcpy(frame.bytes + frame.size, code, size);
-	assert_int_equal(compile(frame.bytes, frame.size + size).result, UNWIND_COMPILED);
+	memcpy(frame.bytes + frame.size + size, behind_code ? behind_code : "", rest);
+	assert_int_equal(compile(frame.bytes, frame.size + size + rest).result, UNWIND_COMPILED);
 }
 
 /*
@@ -924,6 +928,177 @@ static void known_code_by_its_bytes(void **state)
 	EXPECT_CODE(NOPS_4 NOPS_4 JUMP, "...........");
 }
 
+/* What is behind the segment in the file is no code, even if it would end an instruction. */
+static void code_ends_with_its_segment(void **state)
+{
+	(void)state;
+	behind_code = "\x48\x89\xe5";
+	EXPECT_CODE(NOPS_16 PUSH, ".................");
+	EXPECT_CODE(SET_UP NOPS_16 PUSH, "cpppfffffffffffffffff");
+	/* A function that is called at 0x10 has no end before it. */
+	EXPECT_CODE(SET_UP "\xe8\x07\0\0\0\xc9\xc3\x90\x90\x90\x90\x90\xc3" PUSH,
+		    "cpppffffffcfffffff");
+	behind_code = "\xc3";
+	EXPECT_CODE(SET_UP NOPS_16 "\x5d", "cpppfffffffffffffffff");
+	behind_code = CLEAR;
+	EXPECT_CODE(NOPS_16 JUMP, "...................");
+	behind_code = "\xf3\x0f\x1e\xfa" CLEAR;
+	EXPECT_CODE(NOPS_16 JUMP, "...................");
+	behind_code = &CLEAR[1];
+	EXPECT_CODE(NOPS_16 JUMP "\x48", "....................");
+	behind_code = NULL;
+}
+
+/* Also beside a function that has call frame information. */
+static void known_code_is_found_in_the_first_segment(void **state)
+{
+	(void)state;
+	assert_int_equal(build("", FUNCTION ".skip 32, 0x90\nmov $15, %rax\nsyscall\n"
+					    ".skip 16, 0x90\n")
+				 .result,
+			 UNWIND_COMPILED);
+	expect_kind(0x102e, STACKBEAT_UNWIND_NONE);
+	expect_kind(0x102f, STACKBEAT_UNWIND_SIGNAL);
+	expect_kind(0x1038, STACKBEAT_UNWIND_SIGNAL);
+	expect_kind(0x1039, STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
+/*
+ * Instructions between two bodies with frame pointers, in which an address that a call has pushed
+ * may be found, or not: then the bodies are one run.
+ */
+static void calls_end_a_run(void **state)
+{
+	static const struct code_case cases[] = {
+		CASE("\x90", 1),
+		/* call, call *%rax, lcall; with all of their bytes */
+		CASE("\xe8\1\1\1\1", 2),
+		CASE("\xe8\1\1\1", 1),
+		CASE("\x90\xe8\1\1\1\1\x90", 2),
+		CASE("\x90\xe8\1\1\1", 1),
+		CASE("\xff\xd0", 2),
+		CASE("\x90\x90\xff\xd7", 2),
+		CASE("\xff\xd8", 2),
+		CASE("\xff", 1),
+		CASE("\xfe\xd0", 1),
+		/* inc, dec, jmp, ljmp, push */
+		CASE("\xff\xc0\x90\x90\x90\x90\x90\x90", 1),
+		CASE("\xff\xc8\x90\x90\x90\x90\x90\x90", 1),
+		CASE("\xff\xe0\x90\x90\x90\x90\x90\x90", 1),
+		CASE("\xff\xe8\x90\x90\x90", 1),
+		CASE("\xff\xf0\x90\x90\x90\x90\x90\x90", 1),
+		/* call *(%rax), *1(%rax), *n(%rax), *n(%rip) */
+		CASE("\xff\x10", 2),
+		CASE("\xff\x18", 2),
+		CASE("\xff\x50\1", 2),
+		CASE("\xff\x50", 1),
+		CASE("\xff\x55\1", 2),
+		CASE("\xff\x90\1\1\1\1", 2),
+		CASE("\xff\x90\1\1\1", 1),
+		CASE("\xff\x95\1\1\1\1", 2),
+		CASE("\xff\x15\1\1\1\1", 2),
+		CASE("\xff\x15\1\1\1", 1),
+		CASE("\x90\xff\x15\1\1\1", 1),
+		/* call *(%rsp), *1(%rsp), *n(%rsp) */
+		CASE("\xff\x14\x24", 2),
+		CASE("\xff\x14", 1),
+		CASE("\xff\x54\x24\1", 2),
+		CASE("\xff\x54\x24", 1),
+		CASE("\xff\x94\x24\1\1\1\1", 2),
+		CASE("\xff\x94\x24\1\1\1", 1),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char bytes[64] = "", text[512];
+
+		for (size_t j = 0; j < cases[i].size; j++)
+			sprintf(bytes + strlen(bytes), "%s%u", j ? ", " : "",
+				(unsigned char)cases[i].code[j]);
+		snprintf(text, sizeof(text),
+			 ".text\n.cfi_startproc\n.cfi_def_cfa %%rbp, 16\n.cfi_offset %%rbp, -16\n"
+			 ".skip 4096, 0x90\n.cfi_def_cfa %%rsp, 8\n.cfi_restore %%rbp\n.byte %s\n"
+			 ".cfi_def_cfa %%rbp, 16\n.cfi_offset %%rbp, -16\n.skip 4096, 0x90\n"
+			 ".cfi_endproc\n",
+			 bytes);
+		assert_int_equal(build("", text).result, UNWIND_COMPILED);
+		if (view.run_count != cases[i].expected)
+			fail_msg("%s: %u runs", bytes, view.run_count);
+		free(table);
+	}
+}
+
+/* In each form that assemblers and objcopy write, behind sections that are left out. */
+static void debug_frame_may_be_compressed(void **state)
+{
+	static const char *const forms[] = {"none", "zlib", "zlib-gnu"};
+	unsigned char *bytes;
+	size_t size;
+
+	(void)state;
+	free(assemble("",
+		      ".bss\n.skip 8\n.cfi_sections .debug_frame\n" FUNCTION
+		      ".rept 64\n.cfi_startproc\n.skip 16, 0x90\n.cfi_endproc\n.endr\n",
+		      &size));
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		run("cd '%s' && objcopy --compress-debug-sections=%s program form", sandbox,
+		    forms[i]);
+		bytes = read_bytes(in_sandbox("form"), &size);
+		assert_int_equal(!!memmem(bytes, size, ".zdebug_frame", 13), i == 2);
+		assert_int_equal(compile(bytes, size).result, UNWIND_COMPILED);
+		expect_rule(0x1000, CFI_RSP, 8, false);
+		expect_rule(0x100f, CFI_RSP, 16, false);
+		expect_rule(0x140f, CFI_RSP, 8, false);
+		free(table);
+		free(bytes);
+	}
+}
+
+static void code_of_other_machines_is_refused(void **state)
+{
+	Elf64_Ehdr header = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_ehsize = sizeof(header),
+	};
+
+	(void)state;
+	assert_int_equal(compile(&header, sizeof(header)).result, UNWIND_NO_INFORMATION);
+	header.e_machine = EM_AARCH64;
+	assert_int_equal(compile(&header, sizeof(header)).result, UNWIND_OTHER_MACHINE);
+	/* x32 */
+	header.e_machine = EM_X86_64;
+	header.e_ident[EI_CLASS] = ELFCLASS32;
+	assert_int_equal(compile(&header, sizeof(header)).result, UNWIND_OTHER_MACHINE);
+	header.e_ident[EI_CLASS] = ELFCLASSNONE;
+	assert_int_equal(compile(&header, sizeof(header)).result, UNWIND_BROKEN_FILE);
+}
+
+static void summaries_are_verified(void **state)
+{
+	static const struct {
+		struct unwind_summary summary;
+		bool is_valid;
+	} cases[] = {
+		{{.result = UNWIND_COMPILED, .size = 1}, true},
+		{{.result = UNWIND_COMPILED, .size = 0}, false},
+		{{.result = UNWIND_COMPILED, .size = UNWIND_TABLE_MAX}, true},
+		{{.result = UNWIND_COMPILED, .size = UNWIND_TABLE_MAX + 1}, false},
+		{{.result = UNWIND_NO_INFORMATION, .size = 0}, true},
+		{{.result = UNWIND_NO_INFORMATION, .size = 1}, false},
+		{{.result = UNWIND_RESULT_COUNT - 1, .size = 0}, true},
+		{{.result = UNWIND_RESULT_COUNT, .size = 0}, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(unwind_summary_is_valid(&cases[i].summary), cases[i].is_valid);
+}
+
 static int set_up_code(void **state)
 {
 	if (make_sandbox(state))
@@ -965,6 +1140,12 @@ int main(void)
 		cmocka_unit_test(compressed_section_beyond_the_file),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),
+		cmocka_unit_test(code_ends_with_its_segment),
+		cmocka_unit_test(known_code_is_found_in_the_first_segment),
+		cmocka_unit_test(calls_end_a_run),
+		cmocka_unit_test(debug_frame_may_be_compressed),
+		cmocka_unit_test(code_of_other_machines_is_refused),
+		cmocka_unit_test(summaries_are_verified),
 		cmocka_unit_test(set_up_of_frames),
 		cmocka_unit_test(code_that_leaves_the_stack),
 		cmocka_unit_test(functions_begin_at_targets_of_calls),
