@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/error.h"
@@ -45,6 +46,9 @@ static struct {
 	const char *paranoid; /* the level of a kernel that refuses; NULL: it does not */
 	size_t limit; /* of all events of targets: one more is too many at first; 0: none */
 	size_t files; /* that this process may open; 0: as many as it likes */
+	size_t lockable; /* bytes of a ring; 0: any */
+	bool is_unwatched; /* no ring can be waited for */
+	struct perf_event_attr attrs[3]; /* of the last ring, timer and tracking event */
 	/* By descriptor. */
 	struct {
 		uint32_t copy; /* bytes of the stack */
@@ -69,8 +73,13 @@ static int file_of_counts(unsigned int counts)
 
 static uint32_t ring_size = RING_SIZE;
 
+enum { RING, TIMER, TRACKING }; /* indices of `attrs` */
+
 static void note_event(int fd, const struct perf_event_attr *attr, int cpu)
 {
+	machine.attrs[attr->config != PERF_COUNT_SW_DUMMY ? TIMER
+		      : attr->mmap2                       ? TRACKING
+							  : RING] = *attr;
 	assert_true(fd < (int)FDS);
 	machine.events[fd].copy = attr->sample_stack_user;
 	machine.events[fd].cpu = cpu;
@@ -108,10 +117,15 @@ long syscall(long number, ...)
 	attr = (const struct perf_event_attr *)values[0];
 	cpu = (int)values[2];
 	assert_true(cpu >= 0 && cpu < (int)CPUS);
+	assert_int_equal((int)values[3], -1);
+	assert_true(values[4] & PERF_FLAG_FD_CLOEXEC);
 	if (attr->config == PERF_COUNT_SW_DUMMY && !attr->mmap2) {
 		machine.rings[cpu]++;
-		fd = memfd_create("ring", MFD_CLOEXEC);
+		fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		assert_int_equal(ftruncate(fd, 4096 + ring_size), 0);
+		/* It can't be mapped then. */
+		if (machine.lockable && 4 * attr->wakeup_watermark > machine.lockable)
+			assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
 		note_event(fd, attr, cpu);
 		return fd;
 	}
@@ -154,7 +168,8 @@ int ioctl(int fd, unsigned long request, ...)
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	(void)epoll, (void)operation, (void)fd, (void)event;
-	return 0;
+	errno = ENOSPC;
+	return machine.is_unwatched ? -1 : 0;
 }
 
 long sysconf(int name)
@@ -734,6 +749,113 @@ static void small_rings_bound_the_sizes(void **state)
 	assert_int_equal(perf_events_stack_copy(events), 32 << 10);
 }
 
+/* What the events ask for, with the parts of stacks that are chosen. */
+static struct perf_event_attr expected_attr(int kind)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = kind == TIMER ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_ALWAYS,
+		.disabled = kind != RING,
+		.exclude_kernel = kind != TIMER,
+		.exclude_hv = 1,
+		.exclude_idle = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.watermark = 1,
+		.wakeup_watermark = ring_size / 4,
+	};
+
+	if (kind != RING)
+		attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
+	if (kind == TIMER) {
+		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+		attr.sample_period = config.period_ns;
+	}
+	return attr;
+}
+
+static void expect_attr(int kind, const struct perf_event_attr *expected)
+{
+	assert_memory_equal(&machine.attrs[kind], expected, sizeof(*expected));
+}
+
+static void events_ask_for_the_parts_of_stacks(void **state)
+{
+	struct perf_event_attr attr = expected_attr(RING);
+
+	(void)state;
+	expect_attr(RING, &attr);
+	attr = expected_attr(TIMER);
+	attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	attr.sample_regs_user = perf_record_registers;
+	expect_attr(TIMER, &attr);
+	/* Without the kernel's part, and with copies of stacks of one size. */
+	config.parts = STACKBEAT_PART_USER;
+	config.stack_copy = 4096;
+	config.stack_copy_given = true;
+	assert_int_equal(open_again(), 0);
+	attr.exclude_callchain_kernel = 1;
+	attr.sample_type |= PERF_SAMPLE_STACK_USER;
+	attr.sample_stack_user = 4096;
+	expect_attr(TIMER, &attr);
+	/* Without the part of the user, no copy is needed. */
+	config.parts = STACKBEAT_PART_KERNEL;
+	assert_int_equal(open_again(), 0);
+	attr = expected_attr(TIMER);
+	attr.exclude_callchain_user = 1;
+	expect_attr(TIMER, &attr);
+	/* With sizes that are adapted, another event reports mappings. */
+	config.parts = STACKBEAT_PARTS_ALL;
+	config.stack_copy_given = false;
+	open_adapted();
+	attr = expected_attr(TRACKING);
+	expect_attr(TRACKING, &attr);
+	attr = expected_attr(TIMER);
+	attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 0;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = perf_record_registers;
+	attr.sample_stack_user = 32 << 10; /* opened last */
+	expect_attr(TIMER, &attr);
+}
+
+/* As large as the user may lock memory for, down to a size that has room for some samples. */
+static void rings_are_as_large_as_may_be_locked(void **state)
+{
+	static const size_t sizes[] = {4 * RING_SIZE, 2 * RING_SIZE, RING_SIZE};
+
+	(void)state;
+	config.ring_size = ring_size = 4 * RING_SIZE;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		machine.lockable = 2 * sizes[i] - 1;
+		assert_int_equal(open_again(), 0);
+		assert_int_equal(machine.attrs[RING].wakeup_watermark, sizes[i] / 4);
+	}
+	machine.lockable = 1;
+	assert_int_equal(open_again(), -EPERM);
+	assert_string_equal(error.text,
+			    "perf events: too little memory may be locked for a ring of 64 KiB for "
+			    "each CPU: raise kernel.perf_event_mlock_kb or the limit (ulimit -l)");
+	config.has_target_options = true;
+	assert_int_equal(open_again(), -EPERM);
+	assert_non_null(strstr(error.text, "(ulimit -l), or record fewer CPUs (-C)"));
+}
+
+/* Its files are closed, and no other ring is sampled for it. */
+static void cpu_without_a_ring_is_not_sampled(void **state)
+{
+	(void)state;
+	machine.is_unwatched = true;
+	set_online("0-2");
+	follow(false);
+	assert_int_equal(machine.opened[2], 0);
+	assert_int_equal(machine.opened[0], 1);
+	assert_int_equal(open_again(), -ENOSPC);
+	assert_null(events);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -761,6 +883,9 @@ int main(void)
 		TEST(too_many_files_leave_one_size),
 		TEST(few_files_leave_one_size),
 		TEST(small_rings_bound_the_sizes),
+		TEST(events_ask_for_the_parts_of_stacks),
+		TEST(rings_are_as_large_as_may_be_locked),
+		TEST(cpu_without_a_ring_is_not_sampled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
