@@ -790,6 +790,8 @@ static void set_up_of_frames(void **state)
 		rules[18] = cases[i].expected ? 'c' : 'f';
 		expect_code(code, sizeof(code) - 1, rules);
 	}
+	/* One behind the other. */
+	EXPECT_CODE(NOPS_16 SET_UP SET_UP SET_UP "\x90", "................cpppcpppcpppf");
 	/* The last bytes. */
 	EXPECT_CODE(NOPS_16 SET_UP, "................cppp");
 	EXPECT_CODE(SET_UP NOPS_16 PUSH "\x48\x89", "cpppfffffffffffffffffff");
@@ -944,6 +946,8 @@ static void code_ends_with_its_segment(void **state)
 	EXPECT_CODE(NOPS_16 JUMP, "...................");
 	behind_code = "\xf3\x0f\x1e\xfa" CLEAR;
 	EXPECT_CODE(NOPS_16 JUMP, "...................");
+	behind_code = CLEAR;
+	EXPECT_CODE(NOPS_16 JUMP "\xf3\x0f\x1e\xfa", ".......................");
 	behind_code = &CLEAR[1];
 	EXPECT_CODE(NOPS_16 JUMP "\x48", "....................");
 	behind_code = NULL;
@@ -979,6 +983,7 @@ static void calls_end_a_run(void **state)
 		CASE("\x90\xe8\1\1\1", 1),
 		CASE("\xff\xd0", 2),
 		CASE("\x90\x90\xff\xd7", 2),
+		CASE("\xff\xd4", 2),
 		CASE("\xff\xd8", 2),
 		CASE("\xff", 1),
 		CASE("\xfe\xd0", 1),
