@@ -23,6 +23,8 @@ static struct {
 	int err; /* of all calls */
 	unsigned int calls, texts;
 	bool grows; /* a part, before its text is read */
+	bool vanishes; /* the same */
+	int text_err; /* of calls that read a text */
 } kernel;
 
 static int fake_module_symbols(const struct device *device,
@@ -33,8 +35,9 @@ static int fake_module_symbols(const struct device *device,
 
 	(void)device;
 	kernel.calls++;
-	if (kernel.err)
-		return kernel.err;
+	if (kernel.err || (size && kernel.text_err))
+		return kernel.err ?: kernel.text_err;
+	symbols->serial += size && kernel.vanishes;
 	for (size_t i = 0; i < kernel.count && !part; i++) {
 		if (kernel.parts[i].serial >= symbols->serial)
 			part = &kernel.parts[i];
@@ -251,6 +254,71 @@ static void part_without_its_text_is_left_out(void **state)
 	add_part(10, 20, 0, 0x100);
 	assert_true(gone_parts_refresh(parts, &device, 0));
 	assert_int_equal(parts->count, 0);
+	/* It can't be read, or is of another part. */
+	kernel.grows = false;
+	kernel.text_err = -EIO;
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 0);
+	kernel.text_err = 0;
+	kernel.vanishes = true;
+	add_part(10, 20, 0, 0x100)->serial = 2;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 0);
+}
+
+static void parts_are_in_the_order_of_their_starts(void **state)
+{
+	static const uint64_t starts[] = {0x300, 0x100, 0x500, 0x100, 0x200};
+	static const uint64_t serials[] = {2, 4, 5, 1, 3};
+	struct gone_parts *parts = *state;
+
+	for (size_t i = 0; i < 5; i++)
+		add_part(10, 20, starts[i], starts[i] + 0x80);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(parts->items[i].serial, serials[i]);
+	assert_int_equal(gone_parts_bytes(parts), 50 + parts->capacity * sizeof(*parts->items));
+}
+
+static void dropped_parts_are_counted_once(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	kernel.dropped = 3;
+	assert_false(gone_parts_refresh(parts, &device, 0));
+	kernel.dropped = 5;
+	add_part(10, 0, 0, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 2);
+	kernel.changes++;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->dropped, 2);
+}
+
+/* They are of generated code. */
+static void serials_are_limited(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 0, 0, 0x100)->serial = GONE_SERIAL_MAX / 2 - 1;
+	add_part(10, 0, 0x100, 0x200)->serial = GONE_SERIAL_MAX / 2;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 1);
+	assert_int_equal(parts->items[0].start, CODE);
+}
+
+static void texts_are_limited(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	for (uint64_t i = 0; i < 3; i++)
+		add_part(10, 0, 0x1000 * i, 0x1000 * i + 0x100)->size =
+			i == 2 ? 1 : STACKBEAT_MODULE_SYMBOLS_BYTES;
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, 2);
+	assert_int_equal(parts->dropped, 1);
 }
 
 static uint64_t alias(const struct gone_parts *parts, uint64_t time, uint64_t address, bool lasts)
@@ -425,6 +493,89 @@ static void names_are_cleaned(void **state)
 	assert_int_equal(parts->count, 3);
 }
 
+static void each_character_is_cleaned(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	announce(parts, 10, false, 0, " !~\x7f");
+	assert_string_equal(parts->items[0].text, "?!~?");
+}
+
+/* It is another one with another name, start or end. */
+static void end_is_of_the_same_program(void **state)
+{
+	static const char *const names[] = {"xb", "ac", "a", "abc", ""};
+	struct generated_code_change change = {
+		.time = 10,
+		.start = CODE,
+		.end = CODE + 0x100,
+		.is_bpf = true,
+		.name = "ab",
+	};
+	struct gone_parts *parts = *state;
+
+	for (size_t i = 0; i < 7; i++) {
+		const size_t before = parts->count;
+
+		change.time += 1000;
+		change.is_gone = false;
+		gone_parts_announce(parts, &change);
+		assert_int_equal(parts->count, before + 1);
+		change.time++;
+		change.is_gone = true;
+		if (i < 5)
+			change.name = names[i];
+		change.start -= i == 5;
+		change.end += i == 6;
+		gone_parts_announce(parts, &change);
+		assert_int_equal(parts->count, before + 2);
+		change.name = "ab";
+		change.start = CODE;
+		change.end = CODE + 0x100;
+	}
+}
+
+/* A large program begins before a small one, which has replaced a part of it. */
+static void large_program_is_found_behind_a_small_one(void **state)
+{
+	struct generated_code_change change = {
+		.time = 10,
+		.start = CODE,
+		.end = CODE + 0x1000,
+		.is_bpf = true,
+		.name = "large",
+	};
+	struct gone_parts *parts = *state;
+
+	gone_parts_announce(parts, &change);
+	announce(parts, 20, false, 0x200, "small");
+	announce(parts, 20, false, 0x300, "second");
+	assert_int_equal(alias(parts, 15, CODE + 0xfff, false), generated(0, 0xfff));
+	assert_int_equal(alias(parts, 15, CODE + 0x1000, true), CODE + 0x1000);
+	assert_int_equal(alias(parts, 25, CODE + 0xfff, false), gone_alias(0, CODE + 0xfff));
+}
+
+/* Their number is right also after changes of modules. */
+static void programs_make_room_after_a_refresh(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	for (uint64_t i = 0; i < GONE_PARTS_GENERATED_MAX; i++) {
+		announce(parts, 10 + i, false, 0x100 * i, "program");
+		if (i % 2)
+			announce(parts, 10 + i, true, 0x100 * i, "program");
+	}
+	add_part(10, 0, 0x800000, 0x800100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(parts->count, GONE_PARTS_GENERATED_MAX + 1);
+	announce(parts, 10000, false, 0x900000, "new");
+	/* Half of those that are gone have left, but one. */
+	assert_int_equal(parts->dropped, GONE_PARTS_GENERATED_MAX / 4 + 1);
+	assert_int_equal(parts->count + parts->dropped, GONE_PARTS_GENERATED_MAX + 2);
+	assert_int_equal(alias(parts, 10001, CODE + 0x900000, true),
+			 generated(GONE_PARTS_GENERATED_MAX, 0x900000));
+}
+
 static void what_can_have_no_alias_is_left_out(void **state)
 {
 	struct gone_parts *parts = *state;
@@ -556,6 +707,14 @@ int main(void)
 		PARTS_TEST(program_from_before_has_its_end),
 		PARTS_TEST(changes_may_be_read_in_the_wrong_order),
 		PARTS_TEST(names_are_cleaned),
+		PARTS_TEST(each_character_is_cleaned),
+		PARTS_TEST(end_is_of_the_same_program),
+		PARTS_TEST(large_program_is_found_behind_a_small_one),
+		PARTS_TEST(programs_make_room_after_a_refresh),
+		PARTS_TEST(parts_are_in_the_order_of_their_starts),
+		PARTS_TEST(dropped_parts_are_counted_once),
+		PARTS_TEST(serials_are_limited),
+		PARTS_TEST(texts_are_limited),
 		PARTS_TEST(what_can_have_no_alias_is_left_out),
 		PARTS_TEST(other_generated_code_has_the_names_of_kallsyms),
 		PARTS_TEST(thousands_of_programs_are_bounded),
