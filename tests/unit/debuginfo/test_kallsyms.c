@@ -161,6 +161,60 @@ static void test_modules(void **state)
 	kallsyms_free(kallsyms);
 }
 
+/* As text: each function, and its size. */
+static int take_function(void *arg, const struct kallsyms_function *function)
+{
+	char *text = arg;
+	const size_t used = strlen(text);
+
+	snprintf(text + used, 256 - used, "%s %s %" PRIx64 " %" PRIx64 ";", function->name,
+		 function->module ? function->module : "-", function->start, function->size);
+	return strcmp(function->name, "last") ? 0 : -E2BIG;
+}
+
+static void test_each_function(void **state)
+{
+	struct kallsyms *kallsyms = parse("ffffffff81000100 D data\n"
+					  "ffffffff81000000 T first\n"
+					  "ffffffff81000200 T second\n"
+					  "ffffffff81000240 T _etext\n"
+					  "ffffffffc0000000 t of_a\t[a]\n"
+					  "ffffffffc0000010 t last\t[b]\n"
+					  "ffffffffc0000020 t behind\t[b]\n");
+	char text[256] = "";
+
+	(void)state;
+	assert_int_equal(kallsyms_each_function(kallsyms, take_function, text), -E2BIG);
+	assert_string_equal(text, "first - ffffffff81000000 100;second - ffffffff81000200 40;"
+				  "of_a a ffffffffc0000000 10;last b ffffffffc0000010 10;");
+	kallsyms_free(kallsyms);
+	kallsyms = parse("ffffffff81000000 T only\n");
+	*text = '\0';
+	assert_int_equal(kallsyms_each_function(kallsyms, take_function, text), 0);
+	assert_string_equal(text, "only - ffffffff81000000 4000;");
+	kallsyms_free(kallsyms);
+}
+
+/* Only the next function of the same module bounds a function. */
+static void test_bounds(void **state)
+{
+	struct kallsyms *kallsyms = parse("ffffffff81000000 T first\n"
+					  "ffffffff81000100 T second\n"
+					  "ffffffff81000200 D data\n"
+					  "ffffffff81000300 T third\n"
+					  "ffffffffc0000000 t of_a\t[a]\n");
+
+	(void)state;
+	assert_false(kallsyms_is_bounded(kallsyms, 0xffffffff80ffffff));
+	assert_true(kallsyms_is_bounded(kallsyms, 0xffffffff81000000));
+	assert_true(kallsyms_is_bounded(kallsyms, 0xffffffff810000ff));
+	assert_false(kallsyms_is_bounded(kallsyms, 0xffffffff81000100));
+	assert_false(kallsyms_is_bounded(kallsyms, 0xffffffff81000200));
+	assert_false(kallsyms_is_bounded(kallsyms, 0xffffffff81000300));
+	assert_false(kallsyms_is_bounded(kallsyms, 0xffffffffc0000000));
+	kallsyms_free(kallsyms);
+}
+
 /* As text: each module and its page. */
 static int take_module(void *arg, const char *module, uint64_t start)
 {
@@ -721,6 +775,8 @@ int main(void)
 		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_each_function),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_pages_of_modules),
 		cmocka_unit_test(test_size_of_last_function_is_limited),
 		cmocka_unit_test(test_module_of_the_first_symbol),

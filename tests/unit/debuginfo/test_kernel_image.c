@@ -200,6 +200,7 @@ static const char *path_of(int fd)
 		return "";
 	}
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	length = readlink(link, path, sizeof(path) - 1);
 	assert_true(length > 0);
