@@ -368,6 +368,11 @@ static void text_is_that_of_go(void **state)
 	add_goroutine(fixture, 8, GOROUTINE_WAITING, 0)->is_system = true;
 	add_goroutine(fixture, 9, GOROUTINE_RUNNABLE, 1)->creator = call_in(WORK);
 	add_goroutine(fixture, 10, GOROUTINE_WAITING, GOROUTINE_NO_STACK)->wait_since = now + 1000;
+	add_goroutine(fixture, 11, GOROUTINE_SYSCALL, GOROUTINE_NO_STACK)->wait_since =
+		now - (uint64_t)MINUTES(4);
+	/* It does not wait any more. */
+	add_goroutine(fixture, 12, GOROUTINE_RUNNABLE, GOROUTINE_NO_STACK)->wait_since =
+		now - (uint64_t)MINUTES(4);
 	expect(fixture, "goroutine 1 [running]:\n"
 			"\tgoroutine running on other thread; stack unavailable\n"
 			"\n"
@@ -387,6 +392,12 @@ static void text_is_that_of_go(void **state)
 			"\t/src/a.go:41 +0x10\n"
 			"\n"
 			"goroutine 10 [waiting]:\n"
+			"\tgoroutine changed whenever it was read; stack unavailable\n"
+			"\n"
+			"goroutine 11 [syscall, 4 minutes]:\n"
+			"\tgoroutine changed whenever it was read; stack unavailable\n"
+			"\n"
+			"goroutine 12 [runnable]:\n"
 			"\tgoroutine changed whenever it was read; stack unavailable\n");
 }
 

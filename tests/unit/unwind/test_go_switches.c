@@ -131,6 +131,7 @@ static void systemstack_without_a_frame(void **state)
 	runtime = READ(&pclntab, "runtime.systemstack.abi0", systemstack_1_19, 0, 0);
 	EXPECT(&pclntab, {0x41, CFI_GO_SWITCH}, {0x6a, CFI_CALLER});
 	assert_int_equal(pclntab.rows[0x41].offset, 8);
+	assert_int_equal(pclntab.rows[0x41].addend, 0);
 	assert_int_equal(runtime.curg, 192);
 }
 
@@ -266,6 +267,24 @@ static void offsets_are_small(void **state)
 	assert_int_equal(runtime.sched_bp, 0x7f);
 }
 
+/* The first and the last instruction of a function, and the shortest code with a load of g. */
+static void all_bytes_of_the_code_are_searched(void **state)
+{
+	static const unsigned char code[] = {0x48, 0x8b, 0x58, 0x30, 0x48, 0x89, 0x68, 0x68};
+	static const unsigned char load[16] = {0x64, 0x48, 0x8b, 0x04, 0x25, 0xf8, 0xff, 0xff,
+					       0xff, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3};
+	struct go_runtime runtime = READ(&pclntab, "runtime.morestack", code, 0, 0);
+
+	(void)state;
+	assert_int_equal(runtime.m, 0x30);
+	assert_int_equal(runtime.sched_bp, 0x68);
+	runtime = READ(&pclntab, "runtime.morestack", load, 0, 0);
+	assert_true(runtime.has_tls);
+	assert_int_equal(runtime.tls, -8);
+	runtime = read_rows(&pclntab, "runtime.morestack", load, 15, 0, 0);
+	assert_false(runtime.has_tls);
+}
+
 /* With a SIB byte, the address is the sum of two registers, whatever the byte is. */
 static void loads_by_two_registers_are_others(void **state)
 {
@@ -323,6 +342,7 @@ int main(void)
 		cmocka_unit_test(a_library_has_the_place_of_g_in_memory),
 		cmocka_unit_test(place_of_g_is_that_of_the_first_load),
 		cmocka_unit_test(offsets_are_small),
+		cmocka_unit_test(all_bytes_of_the_code_are_searched),
 		cmocka_unit_test(loads_by_two_registers_are_others),
 		cmocka_unit_test(injected_calls),
 		cmocka_unit_test(unexpected_code_has_unknown_callers),
