@@ -621,6 +621,34 @@ static void compressed_section_beyond_the_file(void **state)
 	free(bytes);
 }
 
+/* As in a file of debug information, whose code and its information are elsewhere. */
+static void section_without_contents(void **state)
+{
+	Elf64_Shdr names, section;
+	unsigned char *bytes;
+	bool found = false;
+	Elf64_Ehdr elf;
+	size_t size;
+
+	(void)state;
+	bytes = assemble("", FUNCTION, &size);
+	memcpy(&elf, bytes, sizeof(elf));
+	memcpy(&names, bytes + elf.e_shoff + elf.e_shstrndx * sizeof(names), sizeof(names));
+	for (size_t i = 0; i < elf.e_shnum; i++) {
+		unsigned char *header = bytes + elf.e_shoff + i * sizeof(section);
+
+		memcpy(&section, header, sizeof(section));
+		if (strcmp((char *)bytes + names.sh_offset + section.sh_name, ".eh_frame") != 0)
+			continue;
+		section.sh_type = SHT_NOBITS;
+		memcpy(header, &section, sizeof(section));
+		found = true;
+	}
+	assert_true(found);
+	assert_int_equal(compile(bytes, size).result, UNWIND_NO_INFORMATION);
+	free(bytes);
+}
+
 /* Stubs of calls to shared libraries: each section whose name says so, if it is code. */
 static void code_of_stubs(void **state)
 {
@@ -1143,6 +1171,7 @@ int main(void)
 		cmocka_unit_test(trampoline_with_information_begins_early),
 		cmocka_unit_test(segment_leads_to_call_frame_information),
 		cmocka_unit_test(compressed_section_beyond_the_file),
+		cmocka_unit_test(section_without_contents),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),
 		cmocka_unit_test(code_ends_with_its_segment),
