@@ -327,6 +327,22 @@ static uint64_t alias(const struct gone_parts *parts, uint64_t time, uint64_t ad
 	return address;
 }
 
+/* Of parts that have come at once, the address is of the first that went. */
+static void part_that_went_first_has_the_address(void **state)
+{
+	struct gone_parts *parts = *state;
+
+	add_part(10, 30, 0, 0x100);
+	add_part(10, 20, 0x10, 0x100);
+	add_part(10, 0, 0x20, 0x100);
+	add_part(10, 25, 0x30, 0x100);
+	add_part(10, 0, 0x40, 0x100);
+	assert_true(gone_parts_refresh(parts, &device, 0));
+	assert_int_equal(alias(parts, 15, CODE + 0x50, false), gone_alias(2, CODE + 0x50));
+	assert_int_equal(alias(parts, 22, CODE + 0x50, false), gone_alias(4, CODE + 0x50));
+	assert_int_equal(alias(parts, 28, CODE + 0x50, false), gone_alias(1, CODE + 0x50));
+}
+
 static void time_decides_which_part_has_an_address(void **state)
 {
 	struct gone_parts *parts = *state;
@@ -499,6 +515,7 @@ static void each_character_is_cleaned(void **state)
 
 	announce(parts, 10, false, 0, " !~\x7f");
 	assert_string_equal(parts->items[0].text, "?!~?");
+	assert_int_equal(gone_parts_bytes(parts), 5 + parts->capacity * sizeof(*parts->items));
 }
 
 /* It is another one with another name, start or end. */
@@ -711,6 +728,7 @@ int main(void)
 		PARTS_TEST(end_is_of_the_same_program),
 		PARTS_TEST(large_program_is_found_behind_a_small_one),
 		PARTS_TEST(programs_make_room_after_a_refresh),
+		PARTS_TEST(part_that_went_first_has_the_address),
 		PARTS_TEST(parts_are_in_the_order_of_their_starts),
 		PARTS_TEST(dropped_parts_are_counted_once),
 		PARTS_TEST(serials_are_limited),
