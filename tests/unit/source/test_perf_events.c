@@ -607,6 +607,23 @@ static void copies_follow_what_stacks_need(void **state)
 	assert_int_equal(copy_of(1), 8 << 10);
 }
 
+/* The number of a CPU is not the index of its ring. */
+static void sizes_are_of_the_chosen_cpus(void **state)
+{
+	(void)state;
+	close_events();
+	set_online("0-3");
+	assert_int_equal(cpulist_parse("1-2", &cpus, NULL), 0);
+	open_adapted();
+	perf_events_enable(events, true);
+	note(1, 300, 1000);
+	assert_int_equal(copy_of(1), 2 << 10);
+	assert_int_equal(copy_of(2), 8 << 10);
+	note(2, 9, 9000);
+	assert_int_equal(copy_of(1), 2 << 10);
+	assert_int_equal(copy_of(2), 16 << 10);
+}
+
 static void cpus_that_come_are_adapted(void **state)
 {
 	(void)state;
@@ -875,6 +892,7 @@ int main(void)
 		TEST(thread_of_two_targets_has_one_event),
 		TEST(control_group_below_another_has_no_event),
 		TEST(copies_follow_what_stacks_need),
+		TEST(sizes_are_of_the_chosen_cpus),
 		TEST(cpus_that_come_are_adapted),
 		TEST(cpu_that_leaves_has_no_event),
 		TEST(dead_timers_of_a_size_are_opened_again),
