@@ -207,7 +207,7 @@ def comments_describe_the_recording():
                      r"stacks \d+$",
                      r"^unwinding: copies of stacks lost \d+, kernel stacks that differed 0, unwind tables compiled \d+, "
                      r"unwind tables from the cache \d+, files without call frame information \d+, files without an unwind table 0, "
-                     r"unwind tables refused 0, ranges of code not supported \d+, copies of stacks used \d+, bytes of copies used \d+, copies of stacks not used 0$",
+                     r"unwind tables refused 0, ranges of code not supported \d+, copies of stacks used \d+, bytes of copies used \d+, copies of stacks not used \d+$",
                      rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):
