@@ -238,6 +238,7 @@ static enum http_result push_next(struct http_client *client, const struct push_
 	enum http_result result;
 	size_t failed = 0, refused;
 
+	counts->left = 0;
 	do {
 		result = push_service(client, options, profile, division, (*next)++, counts, into);
 		if (result == HTTP_FAILED && !failed++ && !fails_again(counts))
@@ -248,8 +249,10 @@ static enum http_result push_next(struct http_client *client, const struct push_
 		 *next < division->services.count);
 	if (result == HTTP_UNAVAILABLE)
 		return HTTP_UNAVAILABLE;
-	if (failed && result != HTTP_ACCEPTED && (failed > 1 || !fails_alone(counts, first)))
+	if (failed && result != HTTP_ACCEPTED && (failed > 1 || !fails_alone(counts, first))) {
+		counts->left = division->services.count - first;
 		return HTTP_UNAVAILABLE;
+	}
 	counts->failures = 0;
 	refused = *next - first - (result == HTTP_ACCEPTED);
 	counts->refused += refused;
@@ -283,4 +286,35 @@ enum http_result push_profile(struct http_client *client, const struct push_opti
 	}
 	service_division_clear(&division);
 	return result;
+}
+
+bool push_profile_fails_long(const struct push_counts *counts)
+{
+	return counts->left &&
+	       now_ns(CLOCK_MONOTONIC) - counts->failing_since_ns >= FAILING_LONG_NS;
+}
+
+enum http_result push_profile_behind(struct http_client *client, const struct push_options *options,
+				     const struct profile *profile, size_t *done,
+				     struct push_counts *counts)
+{
+	struct push_counts tried = *counts;
+	struct service_division division;
+	struct error reason;
+	size_t next = 0;
+
+	if (service_division_make(&division, profile, options->services_max))
+		return HTTP_UNAVAILABLE;
+	if (division.services.count)
+		push_next(client, options, profile, &division, &next, &tried, &reason);
+	if (tried.requests > counts->requests) {
+		tried.refused += counts->left;
+		tried.services_merged += division.merged;
+		*counts = tried;
+		*done = next;
+	} else {
+		next = 0;
+	}
+	service_division_clear(&division);
+	return next ? HTTP_REFUSED : HTTP_UNAVAILABLE;
 }

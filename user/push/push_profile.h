@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_PUSH_PUSH_PROFILE_H
 #define STACKBEAT_PUSH_PUSH_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,7 @@ struct push_counts {
 	/* Private: of the request that fails while others may not. */
 	unsigned int failures; /* one after another */
 	int64_t failing_since_ns; /* CLOCK_MONOTONIC */
+	size_t left; /* services at the end of a profile for which the server fails; 0: none */
 };
 
 /*
@@ -55,5 +57,17 @@ struct push_counts {
 enum http_result push_profile(struct http_client *client, const struct push_options *options,
 			      const struct profile *profile, size_t *done,
 			      struct push_counts *counts, struct error *error);
+
+/* Returns whether the server has failed for the rest of a profile for ten minutes. */
+bool push_profile_fails_long(const struct push_counts *counts);
+
+/*
+ * Pushes a later profile while that rest fails, until one of its services is accepted. This proves
+ * that the server works: the rest is counted as refused, and *done is set to the services of the
+ * later profile that are done. Returns HTTP_REFUSED then, or HTTP_UNAVAILABLE with nothing changed.
+ */
+enum http_result push_profile_behind(struct http_client *client, const struct push_options *options,
+				     const struct profile *profile, size_t *done,
+				     struct push_counts *counts);
 
 #endif

@@ -26,6 +26,7 @@ struct store_push {
 	int64_t now_us;
 	int64_t past_us; /* the position behind the windows that are not of the future */
 	bool waits; /* the next window has its delay */
+	bool is_stuck; /* the server has failed for the next window for long */
 };
 
 /* Whether a window is younger than the delay. One of the future is not: the clock was set back. */
@@ -158,27 +159,63 @@ static int push_store_note_clock(struct store_push *push, const char *path, int6
 	return state->early_is_known ? 0 : list_early(state, path, now_us, &last_us, push->error);
 }
 
+/*
+ * Pushes the rest of the window of the state. A server that fails for it and accepts a later window
+ * is not away: it would hold up this machine for good.
+ */
+static enum http_result push_rest(struct store_push *push, const struct profile *profile)
+{
+	struct push_store_counts *counts = push->counts;
+	enum http_result result = push_profile(push->client, push->options, profile,
+					       &push->state->done, &counts->pushed, push->error);
+
+	push->is_stuck = result == HTTP_UNAVAILABLE && push_profile_fails_long(&counts->pushed);
+	if (result != HTTP_ACCEPTED)
+		push->result = result;
+	return result;
+}
+
+/* Returns whether the server accepts a service of this window: the one before it is given up. */
+static bool push_behind(struct store_push *push, const struct profile *profile,
+			const struct window_name *name)
+{
+	size_t done;
+
+	if (push_profile_behind(push->client, push->options, profile, &done,
+				&push->counts->pushed) == HTTP_UNAVAILABLE)
+		return false;
+	push->result = HTTP_REFUSED;
+	push->counts->windows++;
+	push->state->next_us = name->start_us;
+	push->state->done = done;
+	return true;
+}
+
 static int push_window(const struct profile *profile, const struct window_name *name, void *arg)
 {
 	struct store_push *push = arg;
 	struct push_state *state = push->state;
-	enum http_result result;
+	const int64_t wait_us = state->wait_us;
 
 	/* A part of it may have been pushed before it was merged. */
 	if (name->start_us < state->next_us || is_early(state, name))
 		return 0;
 	push->waits = must_wait(push, name);
+	if (push->waits && push->is_stuck) {
+		/* The window before it does not wait. */
+		push->waits = false;
+		state->wait_us = wait_us;
+		return STOPPED;
+	}
 	if (push->waits)
+		return STOPPED;
+	if (push->is_stuck && !push_behind(push, profile, name))
 		return STOPPED;
 	if (name->start_us != state->next_us)
 		state->done = 0;
 	state->next_us = name->start_us;
-	result = push_profile(push->client, push->options, profile, &state->done,
-			      &push->counts->pushed, push->error);
-	if (result != HTTP_ACCEPTED)
-		push->result = result;
-	if (result == HTTP_UNAVAILABLE)
-		return STOPPED;
+	if (push_rest(push, profile) == HTTP_UNAVAILABLE)
+		return push->is_stuck ? 0 : STOPPED;
 	push->counts->windows++;
 	/* Other windows start later. */
 	state->next_us++;
@@ -196,7 +233,7 @@ enum http_result push_store(struct http_client *client, const struct push_option
 	const struct push_state before = *state;
 	const uint64_t windows = counts->windows;
 	struct store_push push = {client, options, state, counts, HTTP_ACCEPTED,
-				  error,  now_us,  0,     false};
+				  error,  now_us,  0,     false,  false};
 	struct store_query query;
 	struct error other;
 	int64_t until_us;

@@ -575,6 +575,56 @@ static void services_that_fail_together_are_waited_for(void **state)
 	profile_free(profile);
 }
 
+/* Two services of one user that fail at the end of each window would hold up all others. */
+static void profile_behind_proves_that_the_server_works(void **state)
+{
+	struct profile *profile = profile_of_services(3), *next = profile_of_services(2);
+	size_t done_behind = 7;
+
+	(void)state;
+	answers[1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_false(push_profile_fails_long(&counts));
+	fail_requests(profile, 3);
+	seconds += 60;
+	answers[request_count] = answers[request_count + 1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_false(push_profile_fails_long(&counts));
+	seconds += 540;
+	assert_true(push_profile_fails_long(&counts));
+	/* A server that is away now may work later. */
+	forget_requests();
+	answers[0] = HTTP_UNAVAILABLE;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_false(push_profile_fails_long(&counts));
+	answers[1] = answers[2] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_true(push_profile_fails_long(&counts));
+	/* Neither a failure nor a refusal is a proof. */
+	forget_requests();
+	answers[0] = HTTP_FAILED;
+	answers[1] = answers[2] = HTTP_REFUSED;
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(push_profile_behind(client, &options, next, &done_behind, &counts),
+				 HTTP_UNAVAILABLE);
+		assert_int_equal(request_count, 2 + i);
+		assert_int_equal(done_behind, 7);
+		assert_int_equal(counts.refused, 0);
+		assert_true(push_profile_fails_long(&counts));
+	}
+	/* The first service fails, too, and the second one is accepted. */
+	answers[3] = HTTP_FAILED;
+	answers[4] = HTTP_ACCEPTED;
+	assert_int_equal(push_profile_behind(client, &options, next, &done_behind, &counts),
+			 HTTP_REFUSED);
+	assert_int_equal(done_behind, 2);
+	assert_int_equal(counts.refused, 3);
+	assert_int_equal(counts.requests, 2);
+	assert_false(push_profile_fails_long(&counts));
+	profile_free(profile);
+	profile_free(next);
+}
+
 static void server_that_fails_for_all_is_waited_for(void **state)
 {
 	static const enum http_result others[] = {HTTP_FAILED, HTTP_UNAVAILABLE};
@@ -746,6 +796,7 @@ int main(void)
 		TEST(service_that_fails_does_not_stop_others),
 		TEST(refusal_does_not_prove_that_the_server_works),
 		TEST(services_that_fail_together_are_waited_for),
+		TEST(profile_behind_proves_that_the_server_works),
 		TEST(server_that_fails_for_all_is_waited_for),
 		TEST(last_service_that_fails_is_left_out_at_last),
 		TEST(requests_have_few_samples),

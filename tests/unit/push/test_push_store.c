@@ -60,6 +60,31 @@ enum http_result push_profile(struct http_client *got_client, const struct push_
 	return result;
 }
 
+/* Whether the server has failed for long, and what it answers for a window behind. */
+static bool fails_long;
+static enum http_result answer_behind;
+static size_t calls_behind;
+
+bool push_profile_fails_long(const struct push_counts *sum)
+{
+	assert_ptr_equal(sum, &counts.pushed);
+	return fails_long;
+}
+
+enum http_result push_profile_behind(struct http_client *got_client, const struct push_options *got,
+				     const struct profile *profile, size_t *done,
+				     struct push_counts *sum)
+{
+	assert_ptr_equal(got_client, client);
+	assert_ptr_equal(got, &options);
+	assert_ptr_equal(sum, &counts.pushed);
+	assert_true(profile->time_ns / 1000 == START_US + MINUTE_US);
+	calls_behind++;
+	if (answer_behind != HTTP_UNAVAILABLE)
+		*done = 1;
+	return answer_behind;
+}
+
 static int set_up(void **state)
 {
 	static const struct store_limits limits = {UINT64_MAX, INT64_MAX / 4000000, {86400, 86400}};
@@ -84,7 +109,8 @@ static int set_up(void **state)
 	memset(answers, HTTP_ACCEPTED, sizeof(answers));
 	options = (struct push_options){.form = PUSH_PPROF};
 	clock_us = START_US + 60 * MINUTE_US;
-	calls = 0;
+	calls = calls_behind = 0;
+	fails_long = false;
 	return err;
 }
 
@@ -172,6 +198,47 @@ static void unavailable_server_gets_the_rest_later(void **state)
 }
 
 /* Of the window where the state is, one service more. */
+/* One window must not hold up those behind it, if the server takes these. */
+static void window_that_fails_is_given_up_for_the_next(void **state)
+{
+	(void)state;
+	answers[0] = HTTP_UNAVAILABLE;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls_behind, 0);
+	/* The server may be away. */
+	fails_long = true;
+	answers[1] = answer_behind = HTTP_UNAVAILABLE;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls_behind, 1);
+	assert_int_equal(calls, 2);
+	expect_state(START_US, 1);
+	/* The next window is not complete: the first one does not wait for it. */
+	options.delay_us = 10 * MINUTE_US;
+	clock_us = START_US + 11 * MINUTE_US;
+	calls = 1;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls_behind, 1);
+	assert_int_equal(calls, 2);
+	options.delay_us = 0;
+	calls = 1;
+	assert_int_equal(push_all(), HTTP_UNAVAILABLE);
+	assert_int_equal(calls_behind, 2);
+	expect_state(START_US, 1);
+	/* It takes the next one. */
+	answer_behind = HTTP_REFUSED;
+	answers[0] = HTTP_UNAVAILABLE;
+	answers[1] = HTTP_ACCEPTED;
+	calls = 0;
+	assert_int_equal(push_all(), HTTP_REFUSED);
+	assert_int_equal(calls_behind, 3);
+	assert_int_equal(calls, 3);
+	assert_int_equal(done_before[1], 1);
+	assert_true(pushed_us[1] == START_US + MINUTE_US);
+	assert_int_equal(counts.windows, 3);
+	assert_string_equal(error.text, "answer 1");
+	expect_state(START_US + 2 * MINUTE_US + 1, 0);
+}
+
 static void services_alone_are_written(void **state)
 {
 	(void)state;
@@ -491,6 +558,7 @@ int main(void)
 		TEST(merged_windows_before_early_ones_are_pushed),
 		TEST(second_step_back_keeps_what_was_not_pushed),
 		TEST(unavailable_server_gets_the_rest_later),
+		TEST(window_that_fails_is_given_up_for_the_next),
 		TEST(services_alone_are_written),
 		TEST(refused_window_is_not_pushed_again),
 		TEST(unreadable_windows_are_reported),
