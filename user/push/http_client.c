@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/optional_library.h"
 #include "lib/regular_file.h"
@@ -22,6 +23,8 @@
 
 #define CONNECT_TIMEOUT_S 10L
 #define TIMEOUT_S 60L
+/* What the rest of an answer may take after a stop. */
+#define STOPPED_ANSWER_NS (2 * NS_PER_SECOND)
 #define REASON_MAX 320u /* bytes of the server's reason in a message */
 #define HEADERS_MAX 64u
 #define PEM_BYTES_MAX ((size_t)1 << 20)
@@ -69,6 +72,7 @@ struct http_client {
 	char reply[HTTP_ANSWER_MAX + 1]; /* the beginning of the answer */
 	size_t reply_size;
 	bool is_reply_cut; /* it goes on */
+	int64_t stopped_ns; /* when the status was there after a stop; 0: it was not */
 	unsigned int retry_after_s; /* of the last answer; 0: none */
 };
 
@@ -302,17 +306,36 @@ static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
 	return kept;
 }
 
+/* Whether the status of the answer is there, and the rest of it takes too long. */
+static bool is_answer_late(struct http_client *client)
+{
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+	long status = 0;
+
+	client->library.easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status < 200)
+		return false;
+	if (!client->stopped_ns)
+		client->stopped_ns = now;
+	return now - client->stopped_ns >= STOPPED_ANSWER_NS;
+}
+
 /*
- * Other than 0 aborts the request. A completely sent request may have been accepted: its answer
- * is awaited, so that it is not sent again.
+ * Other than 0 aborts the request. A completely sent request may have been accepted: the status of
+ * its answer is awaited, so that it is not sent again, but not an answer that comes slowly.
  */
 static int check_stop(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
 		      curl_off_t sent)
 {
-	const struct http_client *client = arg;
+	struct http_client *client = arg;
 
 	(void)to_get, (void)got;
-	return client->options.stop && client->options.stop() && (!to_send || sent < to_send);
+	if (!client->options.stop || !client->options.stop())
+		return 0;
+	if (!to_send || sent < to_send)
+		return 1;
+	client->is_reply_cut = is_answer_late(client);
+	return client->is_reply_cut;
 }
 
 static CURLcode set_certificate(const struct http_client *client)
@@ -442,6 +465,7 @@ static CURLcode http_client_perform(struct http_client *client, const char *url,
 		snprintf(encoding, sizeof(encoding), "Content-Encoding: %s", request->encoding);
 	client->reply_size = 0;
 	client->is_reply_cut = false;
+	client->stopped_ns = 0;
 	client->reply[0] = client->detail[0] = '\0';
 	if (!code)
 		code = library->easy_setopt(curl, CURLOPT_HTTPHEADER, &first);
@@ -528,7 +552,8 @@ enum http_result http_client_post(struct http_client *client, const struct http_
 	}
 	code = http_client_perform(client, url, request);
 	/* The status was before the answer. */
-	if (code == CURLE_WRITE_ERROR && client->is_reply_cut)
+	if ((code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK) &&
+	    client->is_reply_cut)
 		code = CURLE_OK;
 	if (code) {
 		const char *detail =

@@ -25,6 +25,15 @@ typedef size_t write_fn(char *bytes, size_t size, size_t count, void *arg);
 typedef int progress_fn(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
 			curl_off_t sent);
 
+static time_t now_s = 1000;
+
+HIDDEN int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	*time = (struct timespec){.tv_sec = now_s};
+	return 0;
+}
+
 static struct {
 	/* What it is to do. */
 	unsigned int absent; /* libraries, by bits */
@@ -38,6 +47,7 @@ static struct {
 	curl_off_t retry_after; /* of the answer, seconds */
 	size_t reply_unit, reply_part; /* bytes of an item, and of the parts of the reply */
 	curl_off_t to_send, sent;
+	unsigned int seconds; /* of a request, at each of which libcurl asks whether to go on */
 	/* What happened. */
 	unsigned int opened, closed, handles, setopts, appends, performed;
 	size_t reply_taken;
@@ -144,7 +154,11 @@ static bool is_aborted(void)
 	if (number_of(CURLOPT_NOPROGRESS))
 		return false;
 	*(void **)&progress = pointer_of(CURLOPT_XFERINFOFUNCTION);
-	return progress(pointer_of(CURLOPT_XFERINFODATA), 0, 0, curl.to_send, curl.sent) != 0;
+	for (unsigned int second = 0; second <= curl.seconds; second++, now_s++) {
+		if (progress(pointer_of(CURLOPT_XFERINFODATA), 0, 0, curl.to_send, curl.sent))
+			return true;
+	}
+	return false;
 }
 
 /* As libcurl, it ends with the first part that was not taken completely. */
@@ -1014,9 +1028,28 @@ static void unsent_requests_are_stopped(void **state)
 	/* The server has all: it may accept it. */
 	curl.sent = 10;
 	assert_int_equal(post(client), HTTP_ACCEPTED);
+	/* Its status counts: the answer may take for ever. */
+	curl.seconds = 1;
+	curl.reply = "slow";
+	assert_int_equal(post(client), HTTP_ACCEPTED);
+	assert_int_equal(curl.reply_taken, 4);
+	for (size_t i = 0; i < 2; i++) {
+		curl.seconds = 2;
+		curl.status = i ? 503 : 200;
+		curl.reply_taken = 0;
+		assert_int_equal(post(client), i ? HTTP_UNAVAILABLE : HTTP_ACCEPTED);
+		assert_int_equal(curl.reply_taken, 0);
+	}
+	assert_string_equal(error.text, URL "/push: status 503");
+	/* Without a status, the server may accept it. */
+	curl.seconds = 50;
+	curl.status = 0;
+	post(client);
+	assert_int_equal(curl.reply_taken, 4);
 	free_client(client);
 	client = new_client(&(struct http_options){.url = URL});
 	curl.sent = 0;
+	curl.status = 200;
 	assert_int_equal(post(client), HTTP_ACCEPTED);
 	free_client(client);
 }
