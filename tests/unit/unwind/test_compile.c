@@ -226,6 +226,41 @@ static void code_of_init(void **state)
 	}
 }
 
+/* Nothing is read behind a section at the end of the file that is shorter. */
+static void code_of_init_at_the_end_of_the_file(void **state)
+{
+	unsigned char *bytes, *larger;
+	size_t size, larger_size;
+	Elf64_Shdr section;
+	Elf64_Ehdr elf;
+	bool found = false;
+
+	(void)state;
+	bytes = assemble(INIT, FUNCTION ".section .init, \"ax\"\n.byte 0x48\n", &size);
+	larger_size = size / PAGE * PAGE + PAGE;
+	larger = calloc(1, larger_size);
+	assert_non_null(larger);
+	memcpy(larger, bytes, size);
+	memcpy(&elf, bytes, sizeof(elf));
+	for (size_t i = 0; i < elf.e_shnum; i++) {
+		unsigned char *header = larger + elf.e_shoff + i * sizeof(section);
+
+		memcpy(&section, header, sizeof(section));
+		if (section.sh_addr != 0x2000 || section.sh_size != 1)
+			continue;
+		section.sh_offset = larger_size - 1;
+		memcpy(header, &section, sizeof(section));
+		larger[larger_size - 1] = 0x48;
+		found = true;
+	}
+	assert_true(found);
+	assert_int_equal(compile(larger, larger_size).result, UNWIND_COMPILED);
+	expect_kind(0x2000, STACKBEAT_UNWIND_NONE);
+	free(table);
+	free(larger);
+	free(bytes);
+}
+
 /* The destructors of gcc's crtstuff.c, with and without a check of __cxa_finalize. */
 #define DESTRUCTORS_CODE(shared, set)                                                              \
 	".byte 0x80, 0x3d, 1, 2, 3, 4, 0, 0x75, 5, 0x55\n" shared set                              \
@@ -958,6 +993,38 @@ static void known_code_by_its_bytes(void **state)
 	EXPECT_CODE(NOPS_4 NOPS_4 JUMP, "...........");
 }
 
+/* Also in the first byte behind a return, or behind the set-up: rbp is the frame there. */
+static void frames_are_left_twice(void **state)
+{
+	(void)state;
+	EXPECT_CODE(SET_UP NOPS_16 "\x5d\xc3\x5d\xc3", "cpppfffffffffffffffffcfc");
+	EXPECT_CODE(SET_UP NOPS_16 "\xc9\xc3\xc9\xc3", "cpppfffffffffffffffffcfc");
+	EXPECT_CODE(SET_UP NOPS_16 SET_UP "\x5d\xc3", "cpppffffffffffffffffcpppfc");
+}
+
+/* An executable segment beyond the file, where the program begins: it has no code. */
+static void segment_beyond_the_file(void **state)
+{
+	Elf64_Phdr segment;
+	Elf64_Ehdr elf;
+
+	(void)state;
+	memcpy(&elf, frame.bytes, sizeof(elf));
+	elf.e_entry = 0x2000;
+	memcpy(frame.bytes, &elf, sizeof(elf));
+	memcpy(&segment, frame.bytes + frame.header, sizeof(segment));
+	segment.p_offset = frame.size;
+	segment.p_filesz = segment.p_memsz = 32;
+	memcpy(frame.bytes + frame.header, &segment, sizeof(segment));
+	assert_int_equal(compile(frame.bytes, frame.size).result, UNWIND_COMPILED);
+	expect_rule(0x1000, CFI_RSP, 8, false);
+	expect_rule(0x100f, CFI_RSP, 16, false);
+	expect_kind(0x2000, STACKBEAT_UNWIND_NONE);
+	free(table);
+	elf.e_entry = 0;
+	memcpy(frame.bytes, &elf, sizeof(elf));
+}
+
 /* What is behind the segment in the file is no code, even if it would end an instruction. */
 static void code_ends_with_its_segment(void **state)
 {
@@ -970,6 +1037,9 @@ static void code_ends_with_its_segment(void **state)
 		    "cpppffffffcfffffff");
 	behind_code = "\xc3";
 	EXPECT_CODE(SET_UP NOPS_16 "\x5d", "cpppfffffffffffffffff");
+	/* The function at 0x10 keeps its rule. */
+	EXPECT_CODE(SET_UP "\xe8\x07\0\0\0\xc9\xc3\x90\x90\x90\x90\x90\xc3\xc9",
+		    "cpppffffffcfffffcf");
 	behind_code = CLEAR;
 	EXPECT_CODE(NOPS_16 JUMP, "...................");
 	behind_code = "\xf3\x0f\x1e\xfa" CLEAR;
@@ -1161,6 +1231,7 @@ int main(void)
 		cmocka_unit_test(programs_of_go),
 		cmocka_unit_test(go_without_code),
 		cmocka_unit_test(code_of_init),
+		cmocka_unit_test(code_of_init_at_the_end_of_the_file),
 		cmocka_unit_test(code_of_destructors),
 		cmocka_unit_test(code_of_destructors_at_the_start),
 		cmocka_unit_test(code_of_destructors_at_the_end_of_the_file),
@@ -1174,6 +1245,8 @@ int main(void)
 		cmocka_unit_test(section_without_contents),
 		cmocka_unit_test(code_of_stubs),
 		cmocka_unit_test(results_have_texts),
+		cmocka_unit_test(frames_are_left_twice),
+		cmocka_unit_test(segment_beyond_the_file),
 		cmocka_unit_test(code_ends_with_its_segment),
 		cmocka_unit_test(known_code_is_found_in_the_first_segment),
 		cmocka_unit_test(calls_end_a_run),
