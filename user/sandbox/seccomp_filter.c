@@ -25,6 +25,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Of the second argument of socketpair(): the other bits are flags. */
+#define SOCKET_TYPE_MASK 0xfu
+
 /* Sanitizers report there. */
 #ifdef __SANITIZE_ADDRESS__
 #define MESSAGES STDERR_FILENO
@@ -153,6 +156,11 @@ static const int client_refused_calls[] = {
 static const int sandbox_calls[] = {
 	SCMP_SYS(chroot),     SCMP_SYS(kill),    SCMP_SYS(mount),
 	SCMP_SYS(pivot_root), SCMP_SYS(umount2), SCMP_SYS(unshare),
+};
+
+static const int connection_calls[] = {
+	SCMP_SYS(connect),
+	SCMP_SYS(socket),
 };
 
 static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t count)
@@ -508,19 +516,60 @@ static int refuse_services(scmp_filter_ctx filter)
 					    COUNT(other_netlink), other_netlink);
 }
 
-static int refuse_to_client(scmp_filter_ctx filter)
+/* What no process may do that is confined and uses files, whatever sockets it may use. */
+static int refuse_other_processes(scmp_filter_ctx filter)
 {
 	int err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
 			    COUNT(client_refused_calls));
 
 	if (!err)
 		err = refuse_terminals(filter);
-	if (!err)
-		err = refuse_services(filter);
 	/* Limits of other processes. */
 	return err ? err
 		   : add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
 				  SCMP_CMP_NE, 0);
+}
+
+/*
+ * Messages to an address that open a connection, as connect() does: a listening socket can, after
+ * shutdown().
+ */
+static int refuse_fast_open(scmp_filter_ctx filter)
+{
+	static const struct {
+		int call;
+		unsigned int argument; /* the flags */
+	} calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmsg), 2}, {SCMP_SYS(sendmmsg), 3}};
+	int err = 0;
+
+	for (size_t i = 0; i < COUNT(calls) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), calls[i].call, calls[i].argument,
+				 MSG_FASTOPEN, MSG_FASTOPEN);
+	return err;
+}
+
+/* Sockets of datagrams, which are SOCK_RAW, too, send to any Unix socket by its path. */
+static int refuse_datagram_pairs(scmp_filter_ctx filter)
+{
+	static const unsigned int types[] = {SOCK_DGRAM, SOCK_RAW};
+	int err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 0, SCMP_CMP_NE,
+			       AF_UNIX);
+
+	for (size_t i = 0; i < COUNT(types) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 1,
+				 SOCKET_TYPE_MASK, types[i]);
+	return err;
+}
+
+/* Sockets are accepted, received, or pairs of which one end is passed on. */
+static int refuse_connections(scmp_filter_ctx filter)
+{
+	int err =
+		add_calls(filter, SCMP_ACT_ERRNO(EPERM), connection_calls, COUNT(connection_calls));
+
+	if (!err)
+		err = refuse_fast_open(filter);
+	return err ? err : refuse_datagram_pairs(filter);
 }
 
 /* A file or socket sends its owner any signal, when there is something to read or at its end. */
@@ -539,14 +588,17 @@ static int refuse_owners(scmp_filter_ctx filter)
 	return err;
 }
 
-int seccomp_confine_network_client(void)
+/* Makes the filter of a process that starts no server of workers. `refuse_network`: its rules. */
+static int confine_user_of_files(int (*refuse_network)(scmp_filter_ctx filter))
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
 	int err;
 
 	if (!filter)
 		return -ENOMEM;
-	err = refuse_to_client(filter);
+	err = refuse_other_processes(filter);
+	if (!err)
+		err = refuse_network(filter);
 	if (!err)
 		err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), sandbox_calls, COUNT(sandbox_calls));
 	if (!err)
@@ -556,11 +608,27 @@ int seccomp_confine_network_client(void)
 	return load_filter(filter, err);
 }
 
+int seccomp_confine_network_client(void)
+{
+	return confine_user_of_files(refuse_services);
+}
+
+int seccomp_confine_acceptor(void)
+{
+	return confine_user_of_files(refuse_connections);
+}
+
 int seccomp_confine_reader(void)
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
+	int err;
 
-	return filter ? load_filter(filter, refuse_to_client(filter)) : -ENOMEM;
+	if (!filter)
+		return -ENOMEM;
+	err = refuse_other_processes(filter);
+	if (!err)
+		err = refuse_connections(filter);
+	return load_filter(filter, err);
 }
 
 /* Headers may be older; on all architectures. */

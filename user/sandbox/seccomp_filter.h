@@ -68,7 +68,14 @@ int seccomp_confine_server(void);
 int seccomp_confine_network_client(void);
 
 /*
- * As seccomp_confine_network_client(), of a process that starts a server of workers: it may make
+ * As seccomp_confine_network_client(), of a process that serves connections which it accepts from
+ * sockets that listen already: it can make no socket but pairs of streams or packets, and connect
+ * none. Returns as seccomp_confine_worker().
+ */
+int seccomp_confine_acceptor(void);
+
+/*
+ * As seccomp_confine_acceptor(), of a process that starts a server of workers: it may make
  * namespaces, mount and unmount in them, and signal. Returns as seccomp_confine_worker().
  */
 int seccomp_confine_reader(void);

@@ -32,8 +32,7 @@ static int check_filter(int err, struct error *error)
 
 int http_rights_reduce(uid_t id, struct error *error)
 {
-	return http_rights_give_up(id, error)
-		       ?: check_filter(seccomp_confine_network_client(), error);
+	return http_rights_give_up(id, error) ?: check_filter(seccomp_confine_acceptor(), error);
 }
 
 int code_rights_reduce(uid_t id, struct error *error)
@@ -57,6 +56,6 @@ int http_rights_confine(const char *store, struct error *error)
 int code_rights_confine(struct error *error)
 {
 	return check_landlock(landlock_forbid_changes(), error)
-		       ?: check_filter(seccomp_confine_network_client(), error)
+		       ?: check_filter(seccomp_confine_acceptor(), error)
 		       ?: check_filter(seccomp_forbid_attributes(), error);
 }

@@ -10,7 +10,8 @@ struct error;
 /*
  * Gives up all rights of this process but to use files: it becomes the user and group `id` if it is
  * root, loses all capabilities and the way to get others, and can start no program, trace or signal
- * no process, and connect to no service of this machine. Returns 0 or a negative errno value.
+ * no process, and connect to nothing: it has the sockets that are open, and accepts clients.
+ * Returns 0 or a negative errno value.
  */
 int http_rights_reduce(uid_t id, struct error *error);
 

@@ -370,8 +370,8 @@ static int kill_job(void)
 {
 	int ends[2];
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_confine_network_client() ||
-	    pipe(ends) || start_job(wait_for_byte, &ends[0]))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || seccomp_confine_acceptor() || pipe(ends) ||
+	    start_job(wait_for_byte, &ends[0]))
 		return 1;
 	child_stop(&job);
 	if (!process_exits_within(job.pid, hang_ms()))

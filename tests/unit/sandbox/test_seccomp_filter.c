@@ -9,6 +9,7 @@
 #include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -296,10 +297,12 @@ static long change_flags(void)
 	return fcntl(present_fd, F_SETFL, O_NONBLOCK);
 }
 
-static const struct {
+struct refused_call {
 	const char *name;
 	long (*function)(void);
-} refused[] = {
+};
+
+static const struct refused_call refused[] = {
 	{"open_for_reading", open_for_reading},
 	{"legacy_open_for_reading", legacy_open_for_reading},
 	{"open_as_path", open_as_path},
@@ -769,6 +772,15 @@ static bool is_refused_family(int family, int protocol)
 	return fd < 0 && code == EPERM;
 }
 
+static bool all_families_are_refused(void)
+{
+	for (int family = 0; family < 64; family++) {
+		if (!is_refused_family(family, family == AF_NETLINK ? NETLINK_ROUTE : 1000))
+			return false;
+	}
+	return true;
+}
+
 static bool all_other_families_are_refused(void)
 {
 	for (int family = 0; family < 64; family++) {
@@ -786,10 +798,7 @@ static bool all_other_families_are_refused(void)
 	return true;
 }
 
-static const struct {
-	const char *name;
-	long (*function)(void);
-} client_refused[] = {
+static const struct refused_call client_refused[] = {
 	{"execute", execute},
 	{"request_tracing", request_tracing},
 	{"read_memory", read_memory},
@@ -806,6 +815,26 @@ static const struct {
 	{"take_terminal", take_terminal},
 };
 
+/* Returns whether this process is refused all calls but one, or NULL. */
+static bool are_refused(const struct refused_call *calls, size_t count, long (*permitted)(void))
+{
+	for (size_t i = 0; i < count; i++) {
+		errno = 0;
+		if (calls[i].function != permitted &&
+		    (calls[i].function() >= 0 || errno != EPERM)) {
+			print_error("%s: %d\n", calls[i].name, errno);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool are_refused_to_client(long (*permitted)(void))
+{
+	return are_refused(client_refused, sizeof(client_refused) / sizeof(client_refused[0]),
+			   permitted);
+}
+
 static void network_client_has_the_network_and_files_only(void **state)
 {
 	struct rlimit limit;
@@ -816,15 +845,8 @@ static void network_client_has_the_network_and_files_only(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		if (seccomp_confine_network_client())
+		if (seccomp_confine_network_client() || !are_refused_to_client(NULL))
 			_exit(1);
-		for (size_t i = 0; i < sizeof(client_refused) / sizeof(client_refused[0]); i++) {
-			errno = 0;
-			if (client_refused[i].function() >= 0 || errno != EPERM) {
-				print_error("%s: %d\n", client_refused[i].name, errno);
-				_exit(1);
-			}
-		}
 		if (!all_other_families_are_refused())
 			_exit(2);
 		if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
@@ -846,29 +868,159 @@ static void network_client_has_the_network_and_files_only(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* Of what the network client must not do, it may do what a server of workers needs. */
+/* A socket at which a client waits, and its address. */
+static int listener = -1, client = -1;
+static struct sockaddr_in address;
+
+static void listen_for_client(void)
+{
+	socklen_t size = sizeof(address);
+
+	address = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener, 5), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+	assert_int_equal(connect(client, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(send(client, "x", 1, 0), 1);
+}
+
+static void close_client(void)
+{
+	close(listener);
+	close(client);
+}
+
+/* Returns 0 if a process can accept the client, and answer it. */
+static long serve_client(void)
+{
+	const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	char byte = 0;
+
+	return fd < 0 || recv(fd, &byte, 1, 0) != 1 || byte != 'x' ||
+	       send(fd, "y", 1, MSG_NOSIGNAL) != 1 || recv(client, &byte, 1, 0) != 1 || byte != 'y';
+}
+
+static long connect_socket(void)
+{
+	return connect(listener, (const struct sockaddr *)&address, sizeof(address));
+}
+
+static long send_to_connect(void)
+{
+	return sendto(listener, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL,
+		      (const struct sockaddr *)&address, sizeof(address));
+}
+
+static struct iovec one_byte = {"x", 1};
+static struct mmsghdr message = {
+	.msg_hdr =
+		{
+			.msg_name = &address,
+			.msg_namelen = sizeof(address),
+			.msg_iov = &one_byte,
+			.msg_iovlen = 1,
+		},
+};
+
+static long send_message_to_connect(void)
+{
+	return sendmsg(listener, &message.msg_hdr, MSG_FASTOPEN | MSG_NOSIGNAL);
+}
+
+static long send_messages_to_connect(void)
+{
+	return sendmmsg(listener, &message, 1, MSG_FASTOPEN | MSG_NOSIGNAL);
+}
+
+static long make_pair_of(int family, int type)
+{
+	int ends[2];
+
+	return socketpair(family, type, 0, ends);
+}
+
+static long make_datagram_sockets(void)
+{
+	return make_pair_of(AF_UNIX, SOCK_DGRAM);
+}
+
+static long make_raw_sockets(void)
+{
+	return make_pair_of(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC);
+}
+
+static long make_internet_sockets(void)
+{
+	return make_pair_of(AF_INET, SOCK_STREAM);
+}
+
+static const struct refused_call connecting[] = {
+	{"connect_socket", connect_socket},
+	{"send_to_connect", send_to_connect},
+	{"send_message_to_connect", send_message_to_connect},
+	{"send_messages_to_connect", send_messages_to_connect},
+	{"make_datagram_sockets", make_datagram_sockets},
+	{"make_raw_sockets", make_raw_sockets},
+	{"make_internet_sockets", make_internet_sockets},
+};
+
+static bool connections_are_refused(void)
+{
+	return all_families_are_refused() &&
+	       are_refused(connecting, sizeof(connecting) / sizeof(connecting[0]), NULL);
+}
+
+/* What serves connections makes none, also not by a socket that listens. */
+static void acceptor_connects_to_nothing(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	listen_for_client();
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (seccomp_confine_acceptor() || !are_refused_to_client(NULL))
+			_exit(1);
+		if (!namespaces_are_refused())
+			_exit(2);
+		if (serve_client() || make_sockets() || make_pair_of(AF_UNIX, SOCK_SEQPACKET))
+			_exit(3);
+		if (!connections_are_refused())
+			_exit(4);
+		/* As a new socket would be, which can connect. */
+		if (shutdown(listener, SHUT_RDWR) || !connections_are_refused())
+			_exit(5);
+		_exit(open("/", O_RDONLY) < 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close_client();
+}
+
+/* Of what the acceptor must not do, it may do what a server of workers needs. */
 static void reader_may_start_a_server_of_workers(void **state)
 {
 	int status;
 	pid_t child;
 
 	(void)state;
+	listen_for_client();
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
 		if (seccomp_confine_reader())
 			_exit(1);
-		for (size_t i = 0; i < sizeof(client_refused) / sizeof(client_refused[0]); i++) {
-			errno = 0;
-			if (client_refused[i].function != signal_parent &&
-			    (client_refused[i].function() >= 0 || errno != EPERM)) {
-				print_error("%s: %d\n", client_refused[i].name, errno);
-				_exit(1);
-			}
-		}
-		if (kill(getpid(), 0))
+		if (!are_refused_to_client(signal_parent) || !connections_are_refused() ||
+		    kill(getpid(), 0))
 			_exit(6);
-		if (!all_other_families_are_refused())
+		if (serve_client() || make_sockets())
 			_exit(2);
 		/* By the filter, that is: no flag, and a file descriptor that is none. */
 		if (syscall(SYS_unshare, 0) || syscall(SYS_setns, -1, 0) == 0 || errno != EPERM)
@@ -882,6 +1034,7 @@ static void reader_may_start_a_server_of_workers(void **state)
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+	close_client();
 }
 
 int main(void)
@@ -899,6 +1052,7 @@ int main(void)
 #endif
 		cmocka_unit_test(server_opens_no_file),
 		cmocka_unit_test(network_client_has_the_network_and_files_only),
+		cmocka_unit_test(acceptor_connects_to_nothing),
 		cmocka_unit_test(reader_may_start_a_server_of_workers),
 	};
 

@@ -115,8 +115,9 @@ static bool have_users(uid_t user, gid_t group)
 static bool have_no_rights(void)
 {
 	const struct f_owner_ex owner = {F_OWNER_PID, getppid()};
-	const int file = socket(AF_INET, SOCK_DGRAM, 0);
+	int ends[2], file;
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 	struct __user_cap_data_struct data[2];
 
 	CHECK(!syscall(SYS_capget, &header, data));
@@ -125,7 +126,11 @@ static bool have_no_rights(void)
 	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	CHECK(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
 	/* The filter. */
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+	file = ends[0];
 	CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
+	CHECK(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM);
+	CHECK(connect(file, &nobody, sizeof(nobody)) < 0 && errno == EPERM);
 	CHECK(kill(getppid(), 0) < 0 && errno == EPERM);
 	/* A file would signal its owner. */
 	CHECK(fcntl(file, F_SETOWN, getppid()) < 0 && errno == EPERM);
@@ -259,7 +264,7 @@ static bool confine_reader(void)
 			    !chown(outside, SERVER_USER, SERVER_USER)));
 	CHECK(!code_rights_reduce(SERVER_USER, &error));
 	CHECK(!chmod(outside, 0644) && !utimensat(AT_FDCWD, outside, NULL, 0));
-	CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
+	CHECK(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM);
 	CHECK(execl("/bin/true", "true", NULL) < 0 && errno == EPERM);
 	CHECK(!kill(getpid(), 0) && !socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	CHECK(!code_rights_confine(&error));
