@@ -516,7 +516,20 @@ static int refuse_services(scmp_filter_ctx filter)
 					    COUNT(other_netlink), other_netlink);
 }
 
-/* What no process may do that is confined and uses files, whatever sockets it may use. */
+/* Sockets of datagrams, which are SOCK_RAW, too, send to any Unix socket by its path. */
+static int refuse_datagram_pairs(scmp_filter_ctx filter)
+{
+	static const unsigned int types[] = {SOCK_DGRAM, SOCK_RAW};
+	int err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 0, SCMP_CMP_NE,
+			       AF_UNIX);
+
+	for (size_t i = 0; i < COUNT(types) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 1,
+				 SOCKET_TYPE_MASK, types[i]);
+	return err;
+}
+
+/* What no process may do that is confined and uses files, whatever other sockets it may use. */
 static int refuse_other_processes(scmp_filter_ctx filter)
 {
 	int err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
@@ -524,6 +537,8 @@ static int refuse_other_processes(scmp_filter_ctx filter)
 
 	if (!err)
 		err = refuse_terminals(filter);
+	if (!err)
+		err = refuse_datagram_pairs(filter);
 	/* Limits of other processes. */
 	return err ? err
 		   : add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
@@ -548,28 +563,13 @@ static int refuse_fast_open(scmp_filter_ctx filter)
 	return err;
 }
 
-/* Sockets of datagrams, which are SOCK_RAW, too, send to any Unix socket by its path. */
-static int refuse_datagram_pairs(scmp_filter_ctx filter)
-{
-	static const unsigned int types[] = {SOCK_DGRAM, SOCK_RAW};
-	int err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 0, SCMP_CMP_NE,
-			       AF_UNIX);
-
-	for (size_t i = 0; i < COUNT(types) && !err; i++)
-		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 1,
-				 SOCKET_TYPE_MASK, types[i]);
-	return err;
-}
-
 /* Sockets are accepted, received, or pairs of which one end is passed on. */
 static int refuse_connections(scmp_filter_ctx filter)
 {
 	int err =
 		add_calls(filter, SCMP_ACT_ERRNO(EPERM), connection_calls, COUNT(connection_calls));
 
-	if (!err)
-		err = refuse_fast_open(filter);
-	return err ? err : refuse_datagram_pairs(filter);
+	return err ? err : refuse_fast_open(filter);
 }
 
 /* A file or socket sends its owner any signal, when there is something to read or at its end. */

@@ -744,6 +744,28 @@ static long make_generic_netlink_socket(void)
 	return socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
 }
 
+static long make_pair_of(int family, int type)
+{
+	int ends[2];
+
+	return socketpair(family, type, 0, ends);
+}
+
+static long make_datagram_sockets(void)
+{
+	return make_pair_of(AF_UNIX, SOCK_DGRAM);
+}
+
+static long make_raw_sockets(void)
+{
+	return make_pair_of(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC);
+}
+
+static long make_internet_sockets(void)
+{
+	return make_pair_of(AF_INET, SOCK_STREAM);
+}
+
 /* Without the filter, ENOTTY or EBADF. */
 
 static long type_into_terminal(void)
@@ -807,6 +829,9 @@ static const struct refused_call client_refused[] = {
 	{"make_socket", make_socket},
 	{"make_packet_socket", make_packet_socket},
 	{"make_generic_netlink_socket", make_generic_netlink_socket},
+	{"make_datagram_sockets", make_datagram_sockets},
+	{"make_raw_sockets", make_raw_sockets},
+	{"make_internet_sockets", make_internet_sockets},
 	{"signal_parent", signal_parent},
 	{"signal_thread_of_parent", signal_thread_of_parent},
 	{"limit_parent", limit_parent},
@@ -862,7 +887,8 @@ static void network_client_has_the_network_and_files_only(void **state)
 			_exit(6);
 		_exit(socket(AF_INET, SOCK_STREAM, 0) < 0 || socket(AF_INET6, SOCK_DGRAM, 0) < 0 ||
 		      socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) < 0 || make_sockets() ||
-		      getrlimit(RLIMIT_CORE, &limit) || open("/", O_RDONLY) < 0);
+		      make_pair_of(AF_UNIX, SOCK_SEQPACKET) || getrlimit(RLIMIT_CORE, &limit) ||
+		      open("/", O_RDONLY) < 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
@@ -937,36 +963,11 @@ static long send_messages_to_connect(void)
 	return sendmmsg(listener, &message, 1, MSG_FASTOPEN | MSG_NOSIGNAL);
 }
 
-static long make_pair_of(int family, int type)
-{
-	int ends[2];
-
-	return socketpair(family, type, 0, ends);
-}
-
-static long make_datagram_sockets(void)
-{
-	return make_pair_of(AF_UNIX, SOCK_DGRAM);
-}
-
-static long make_raw_sockets(void)
-{
-	return make_pair_of(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC);
-}
-
-static long make_internet_sockets(void)
-{
-	return make_pair_of(AF_INET, SOCK_STREAM);
-}
-
 static const struct refused_call connecting[] = {
 	{"connect_socket", connect_socket},
 	{"send_to_connect", send_to_connect},
 	{"send_message_to_connect", send_message_to_connect},
 	{"send_messages_to_connect", send_messages_to_connect},
-	{"make_datagram_sockets", make_datagram_sockets},
-	{"make_raw_sockets", make_raw_sockets},
-	{"make_internet_sockets", make_internet_sockets},
 };
 
 static bool connections_are_refused(void)
