@@ -122,6 +122,19 @@ start_and_metrics_name_the_source() {
 	! grep -q 'part="sampling"' "$scratch/metrics" || fail "a cost that is not measured"
 }
 
+# A process that may only read the store can lock its directory: that counts for nothing.
+one_server_writes_to_a_store() {
+	local status=0
+	timeout "$hang" "$stackbeat" serve --source perf --listen "unix:$scratch/other" --store "$scratch/store" \
+		2>"$scratch/refused" </dev/null || status=$?
+	[[ $status == 1 ]] || fail "status $status: $(<"$scratch/refused")"
+	[[ $(<"$scratch/refused") == "stackbeat: $scratch/store: another process writes to this store" ]] ||
+		fail "$(<"$scratch/refused")"
+	[[ ! -e $scratch/other ]] || fail "its socket is left"
+	[[ $(stat -c %a "$scratch/store/.writer") == 600 ]] || fail "others can open its lock"
+	flock -n "$scratch/store" true || fail "the directory is locked"
+}
+
 the_server_ends_when_asked() {
 	kill "$server"
 	wait "$server" || fail "status $?: $(<"$scratch/messages")"
@@ -160,7 +173,7 @@ source_is_checked_before_anything_is_started() {
 
 tests=(profiles_have_stacks_by_unwind_tables services_are_found functions_of_the_store_have_their_code
 	private_programs_have_addresses_and_lines start_and_metrics_name_the_source
-	the_server_ends_when_asked without_rights_it_says_what_helps source_is_checked_before_anything_is_started)
+	one_server_writes_to_a_store the_server_ends_when_asked without_rights_it_says_what_helps source_is_checked_before_anything_is_started)
 skipped=
 if ((EUID != 0)); then
 	skipped="not root"

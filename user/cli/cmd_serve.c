@@ -279,19 +279,11 @@ static int cmd_serve_find_user(struct http_process *server, struct error *error)
 	return 0;
 }
 
-static int prepare_store(struct http_process *server, struct error *error)
+static int create_store(struct http_process *server, struct error *error)
 {
 	const char *path = server->options.store.path;
-	int err;
 
-	server->supervisor.lock = -1;
-	if (!path)
-		return 0;
-	err = store_create(path, geteuid() ? (uid_t)-1 : server->supervisor.uid, error);
-	if (err)
-		return err;
-	server->supervisor.lock = store_lock(path, error);
-	return server->supervisor.lock < 0 ? server->supervisor.lock : 0;
+	return path ? store_create(path, geteuid() ? (uid_t)-1 : server->supervisor.uid, error) : 0;
 }
 
 static int open_listeners(struct http_process *server, struct error *error)
@@ -456,7 +448,7 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	if (!err)
 		err = open_listeners(server, error);
 	if (!err)
-		err = prepare_store(server, error);
+		err = create_store(server, error);
 	if (!err)
 		err = supervisor_start(&server->supervisor, error);
 	/* The server of annotations ends with those who can ask it. */

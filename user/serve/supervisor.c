@@ -25,6 +25,7 @@
 #include "serve/http.h"
 #include "serve/http_rights.h"
 #include "serve/microhttpd.h"
+#include "store/store.h"
 
 #define RESTART_PAUSE_MS 1000
 #define CRASHES_MAX 5u /* of the HTTP server, each within the interval */
@@ -94,19 +95,34 @@ struct preparation {
 	struct error error;
 };
 
+/* As the user who writes: root need not have the right to make a file there, or to open its file.
+ */
+static int lock_store(struct supervisor *server, struct error *error)
+{
+	const char *path = server->http.store.path;
+
+	server->lock = -1;
+	if (!path)
+		return 0;
+	if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
+		return error_set(
+			error, errno,
+			"%s: the user %u, who serves HTTP, can't write there: %s; 'chown %u "
+			"DIR' permits it, or --user NAME takes another user",
+			path, geteuid(), strerror(errno), geteuid());
+	server->lock = store_lock(path, error);
+	return server->lock < 0 ? server->lock : 0;
+}
+
 /* In the parent of the process that serves HTTP; `report` stays open. */
 static int prepare_http_server(struct supervisor *server, int report, struct error *error)
 {
-	int kept[LISTENERS_MAX + 7] = {
-		STDIN_FILENO,
-		STDOUT_FILENO,
-		STDERR_FILENO,
-		server->http.socket,
-		server->lock,
-		report,
-		server->http.annotation ? server->http.annotation->socket : -1,
+	int kept[LISTENERS_MAX + 6] = {
+		STDIN_FILENO,  STDOUT_FILENO,
+		STDERR_FILENO, server->http.socket,
+		report,        server->http.annotation ? server->http.annotation->socket : -1,
 	};
-	size_t count = 7;
+	size_t count = 6;
 	sigset_t set;
 	int err;
 
@@ -130,16 +146,7 @@ static int prepare_http_server(struct supervisor *server, int report, struct err
 		err = gnutls_load(error);
 	if (!err && server->http.access->certificate)
 		err = connections_check_tls(server->http.access, error);
-	if (err)
-		return err;
-	if (server->http.store.path &&
-	    faccessat(AT_FDCWD, server->http.store.path, W_OK | X_OK, AT_EACCESS))
-		return error_set(
-			error, errno,
-			"%s: the user %u, who serves HTTP, can't write there: %s; 'chown %u "
-			"DIR' permits it, or --user NAME takes another user",
-			server->http.store.path, geteuid(), strerror(errno), geteuid());
-	return 0;
+	return err ? err : lock_store(server, error);
 }
 
 /* In the process that serves HTTP, until it ends. */
@@ -195,8 +202,6 @@ int supervisor_start(struct supervisor *server, struct error *error)
 	close(report[1]);
 	for (size_t i = 0; i < server->http.listener_count; i++)
 		close(server->http.listeners[i].socket);
-	if (server->lock >= 0)
-		close(server->lock);
 	err = server->pid < 0 ? error_set(error, EAGAIN, "can't start the HTTP server")
 			      : await_http_server(report[0], error);
 	close(report[0]);

@@ -13,14 +13,16 @@
 struct supervisor {
 	struct http_config http; /* but for `socket`, `statm`, `restarts` and `cpu_before_ns` */
 	uid_t uid; /* of these processes, if this one is root */
-	int lock; /* of the store, which they keep; -1: none */
 	int socket; /* of the sampler, to the server */
-	pid_t pid; /* private: of the keeper; 0: not started */
+	/* Private. */
+	pid_t pid; /* of the keeper; 0: not started */
+	int lock; /* of the store, in these processes; -1: none */
 };
 
 /*
- * Starts both, and waits until the server can serve. This process closes its listeners and its
- * lock. Returns 0 or a negative errno value; supervisor_end() is to be called in both cases.
+ * Starts both, and waits until the server can serve: it has the lock of the store. This process
+ * closes its listeners. Returns 0 or a negative errno value; supervisor_end() is to be called in
+ * both cases.
  */
 int supervisor_start(struct supervisor *server, struct error *error);
 /* Waits until the server has stored the rest. Returns 0, or a negative errno value if it failed. */

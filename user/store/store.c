@@ -35,6 +35,9 @@
  * can't write to it, and so they can't lock out other readers (fcntl(2), F_OFD_SETLK).
  */
 #define LOCK_NAME ".lock"
+/* Held by the process that writes. No other user can open it: who can open a file can lock it. */
+#define WRITER_LOCK_NAME ".writer"
+#define WRITER_LOCK_MODE 0600
 /* A reader opens windows within milliseconds. A merge that must wait longer is left for later. */
 #define LOCK_TRIES 20u
 #define LOCK_PAUSE_MS 10
@@ -469,19 +472,49 @@ void store_close(struct store *store)
 	*store = (struct store){.directory = -1, .lock = -1};
 }
 
-int store_lock(const char *path, struct error *error)
+/* Others may have made it where they may write, or given it more rights. */
+static int make_private(int fd)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), code;
+	struct stat status;
+
+	if (fstat(fd, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode) || status.st_uid != geteuid())
+		return -EPERM;
+	if ((status.st_mode & ACCESSPERMS) == WRITER_LOCK_MODE)
+		return 0;
+	return fchmod(fd, WRITER_LOCK_MODE) ? -errno : 0;
+}
+
+/* Returns an fd or a negative errno value. */
+static int take_writer_lock(int directory)
+{
+	int fd = openat(directory, WRITER_LOCK_NAME, OPEN_FLAGS | O_RDWR | O_CREAT,
+			WRITER_LOCK_MODE),
+	    err;
 
 	if (fd < 0)
-		return error_errno(error, errno, "%s", path);
-	if (!flock(fd, LOCK_EX | LOCK_NB))
+		return -errno;
+	err = make_private(fd);
+	if (!err && flock(fd, LOCK_EX | LOCK_NB))
+		err = -errno;
+	if (!err)
 		return fd;
-	code = errno;
 	close(fd);
-	if (code == EWOULDBLOCK)
+	return err;
+}
+
+int store_lock(const char *path, struct error *error)
+{
+	int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock;
+
+	if (directory < 0)
+		return error_errno(error, errno, "%s", path);
+	lock = take_writer_lock(directory);
+	close(directory);
+	if (lock == -EWOULDBLOCK)
 		return error_set(error, EBUSY, "%s: another process writes to this store", path);
-	return error_errno(error, code, "%s", path);
+	return lock < 0 ? error_errno(error, -lock, "%s/" WRITER_LOCK_NAME, path) : lock;
 }
 
 /* Writing */

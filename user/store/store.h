@@ -117,8 +117,9 @@ int store_list(struct store *store, const char *path, struct error *error);
 void store_close(struct store *store);
 
 /*
- * Takes the lock of a store for writing. Returns an fd, which holds it until all its copies are
- * closed, or a negative errno value: -EBUSY if another process has it.
+ * Takes the lock of a store for writing: a file of the user of this process, which no other user
+ * can open. Returns an fd, which holds it until all its copies are closed, or a negative errno
+ * value: -EBUSY if another process has it.
  */
 int store_lock(const char *path, struct error *error);
 

@@ -1202,11 +1202,75 @@ static void one_process_writes(void **state)
 
 	assert_true(lock >= 0);
 	assert_int_equal(store_lock(directory(state), &error), -EBUSY);
+	assert_non_null(strstr(error.text, ": another process writes to this store"));
+	/* Jobs do not pass it on. */
+	assert_int_equal(fcntl(lock, F_GETFD), FD_CLOEXEC);
 	close(lock);
 	lock = store_lock(directory(state), NULL);
 	assert_true(lock >= 0);
 	close(lock);
 	assert_int_equal(store_lock("/nonexistent", &error), -ENOENT);
+}
+
+static mode_t mode_of(const char *path)
+{
+	struct stat status;
+
+	assert_int_equal(lstat(path, &status), 0);
+	return status.st_mode & 07777;
+}
+
+/* What a process can open, it can lock. A reader of the store keeps no other from writing. */
+static void lock_of_the_writer_is_private(void **state)
+{
+	char *path = scratch_file(state, ".writer");
+	int reader = open(directory(state), O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock;
+	mode_t mask = umask(0);
+	struct store store;
+
+	assert_int_equal(flock(reader, LOCK_EX), 0);
+	lock = store_lock(directory(state), NULL);
+	assert_true(lock >= 0);
+	umask(mask);
+	assert_int_equal(mode_of(path), 0600);
+	close(lock);
+	/* With the rights of all files of the store, or a copy of it. */
+	assert_int_equal(chmod(path, 0664), 0);
+	lock = store_lock(directory(state), NULL);
+	assert_true(lock >= 0);
+	assert_int_equal(mode_of(path), 0600);
+	/* It is no window. */
+	store = open_store(state, &limits);
+	assert_int_equal(store.count, 0);
+	assert_int_equal(store.damaged.count, 0);
+	assert_int_equal(store.bytes, 0);
+	assert_int_equal(access(path, F_OK), 0);
+	store_close(&store);
+	close(lock);
+	close(reader);
+	free(path);
+}
+
+/* In a directory to which others write. */
+static void lock_of_another_is_none(void **state)
+{
+	char *path = scratch_file(state, ".writer"), *victim = scratch_file(state, "victim");
+	struct error error;
+
+	close(store_lock(directory(state), NULL));
+	effective_user = (uid_t)syscall(SYS_geteuid) + 1;
+	assert_int_equal(store_lock(directory(state), &error), -EPERM);
+	effective_user = 0;
+	assert_non_null(strstr(error.text, "/.writer: Operation not permitted"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(victim, path), 0);
+	assert_int_equal(store_lock(directory(state), &error), -ELOOP);
+	assert_int_not_equal(access(victim, F_OK), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(store_lock(directory(state), &error), -EPERM);
+	free(victim);
+	free(path);
 }
 
 /* Runs a random operation in a process that ends before a random system call. */
@@ -1352,6 +1416,8 @@ int main(void)
 		SCRATCH_TEST(directory_is_created),
 		SCRATCH_TEST(replaced_directory_keeps_its_owner),
 		SCRATCH_TEST(one_process_writes),
+		SCRATCH_TEST(lock_of_the_writer_is_private),
+		SCRATCH_TEST(lock_of_another_is_none),
 		SCRATCH_TEST(crash_tears_nothing),
 		SCRATCH_TEST(each_step_of_a_merge_is_safe),
 		SCRATCH_TEST(two_weeks_stay_few),
