@@ -193,6 +193,7 @@ static void note_result(const struct store *store, void *arg)
 
 	result->windows = store->count;
 	result->window_bytes = store->bytes;
+	result->newest_us = store->count ? window_end(&store->windows[store->count - 1].name) : 0;
 	result->damaged = store->damaged;
 	result->counts = store->counts;
 }

@@ -25,6 +25,7 @@ struct slice_file {
 struct store_result {
 	struct store_counts counts;
 	uint64_t windows, window_bytes; /* in the store */
+	int64_t newest_us; /* the end of the newest window, since 1970; 0: there is none */
 	struct store_damaged damaged;
 };
 

@@ -97,6 +97,10 @@ static void print_store(const struct metrics *metrics, FILE *out)
 	print_one(out, "windows", "gauge", "Windows in the store.", metrics->windows);
 	print_one(out, "window_bytes", "gauge", "Size of all windows in the store.",
 		  metrics->window_bytes);
+	if (metrics->newest_us)
+		print_one(out, "newest_window_timestamp_seconds", "gauge",
+			  "End of the newest window in the store, in seconds since 1970.",
+			  (uint64_t)(metrics->newest_us / US_PER_SECOND));
 	print_one(out, "windows_written_total", "counter", "Windows written to the store.",
 		  counts->written);
 	print_one(out, "windows_merged_total", "counter",

@@ -13,6 +13,7 @@ struct metrics {
 	struct sampler_counters sampler;
 	struct store_counts store;
 	uint64_t windows, window_bytes; /* in the store */
+	int64_t newest_us; /* the end of the newest window, since 1970; 0: none is known */
 	uint64_t slices_dropped; /* that were not stored */
 	uint64_t jobs_killed[2]; /* of queries, and of the store */
 	uint64_t requests, requests_failed, requests_refused;

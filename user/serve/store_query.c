@@ -100,6 +100,7 @@ static void end_store_job(struct http *http, int64_t now)
 		add_counts(&http->metrics.store, &result->store.counts);
 		http->metrics.windows = result->store.windows;
 		http->metrics.window_bytes = result->store.window_bytes;
+		http->metrics.newest_us = result->store.newest_us;
 		http->damaged = result->store.damaged;
 	}
 	if (query->status != MHD_HTTP_OK) {

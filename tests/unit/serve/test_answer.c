@@ -284,9 +284,11 @@ static void slices_become_a_window(void **state)
 	assert_int_equal(result.counts.written, 1);
 	assert_int_equal(result.windows, 1);
 	assert_true(result.window_bytes > 0);
+	assert_true(result.newest_us == start_ns / 1000 + MINUTE_US);
 	store(6, 3, false);
 	assert_int_equal(result.counts.written, 1);
 	assert_int_equal(result.windows, 2);
+	assert_true(result.newest_us == start_ns / 1000 + 2 * MINUTE_US);
 	profile = range(0, MINUTE_US);
 	assert_int_equal(sum_of(profile, PROFILE_SAMPLES), 6 * EXAMPLE_SAMPLES);
 	assert_int_equal(profile->time_ns, start_ns);

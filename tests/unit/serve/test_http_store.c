@@ -544,6 +544,7 @@ static void counts_are_sums(void **state)
 		(struct store_counts){1, 20, 300, 4000, 50000, 600000, 7000000};
 	shared->result.store.windows = 8;
 	shared->result.store.window_bytes = 9;
+	shared->result.store.newest_us = 1000000;
 	send_slice(1, 1);
 	end_window(1);
 	expect_ask(ASK_STORED);
@@ -551,12 +552,14 @@ static void counts_are_sums(void **state)
 		(struct store_counts){2, 30, 400, 5000, 60000, 700000, 8000000};
 	shared->result.store.windows = 6;
 	shared->result.store.window_bytes = 5;
+	shared->result.store.newest_us = 2000000;
 	send_slice(2, 1);
 	end_window(2);
 	expect_ask(ASK_STORED);
 	/* A window that does not come to its end has no counts. */
 	shared->result.child.done = false;
 	shared->result.store.windows = 4;
+	shared->result.store.newest_us = 3000000;
 	shared->result.store.counts.written = 0;
 	send_slice(3, 1);
 	end_window(3);
@@ -570,6 +573,7 @@ static void counts_are_sums(void **state)
 	expect_metric("windows_unreadable_total", 15000000);
 	expect_metric("windows", 6);
 	expect_metric("window_bytes", 5);
+	expect_metric("newest_window_timestamp_seconds", 2);
 	expect_metric("slices_dropped_total", 0);
 	assert_string_equal((char *)shared->message,
 			    "store: the answer takes too much memory or too much time");

@@ -42,6 +42,7 @@ static void values_are_those_of_the_counters(void **state)
 			    .clock_steps = 6},
 		.store = {.removed_full = 3},
 		.windows = 5,
+		.newest_us = 1800000060000000,
 		.jobs_killed = {11, 12},
 		.cpu_ns = 20000000,
 		.restarts = 6,
@@ -64,6 +65,7 @@ static void values_are_those_of_the_counters(void **state)
 	assert_line(text, "stackbeat_overhead_seconds_total{part=\"http\"} 0.020000000");
 	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
 	assert_line(text, "stackbeat_windows 5");
+	assert_line(text, "stackbeat_newest_window_timestamp_seconds 1800000060");
 	assert_line(text, "stackbeat_jobs_killed_total{kind=\"query\"} 11");
 	assert_line(text, "stackbeat_jobs_killed_total{kind=\"store\"} 12");
 	assert_line(text, "stackbeat_clock_steps_total 6");
@@ -94,10 +96,22 @@ static void source_is_named(void **state)
 	free(text);
 }
 
+/* A 0 would be a store that has not grown since 1970. */
+static void store_without_windows_has_no_newest(void **state)
+{
+	char *text = print(&(struct metrics){0});
+
+	(void)state;
+	assert_line(text, "stackbeat_windows 0");
+	assert_null(strstr(text, "newest_window"));
+	free(text);
+}
+
 /* HELP and TYPE come before the samples; only counters end in _total, and all of them do. */
 static void form_is_that_of_prometheus(void **state)
 {
-	char *text = print(&(struct metrics){0}), *next = text, *line, *save = NULL;
+	char *text = print(&(struct metrics){.newest_us = US_PER_SECOND}), *next = text, *line,
+	     *save = NULL;
 	char name[128] = "", type[16] = "";
 
 	(void)state;
@@ -124,6 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_those_of_the_counters),
 		cmocka_unit_test(source_is_named),
+		cmocka_unit_test(store_without_windows_has_no_newest),
 		cmocka_unit_test(form_is_that_of_prometheus),
 	};
 
