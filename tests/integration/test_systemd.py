@@ -258,7 +258,7 @@ def packaged_service_samples_by_perf_events_until_there_is_a_module():
     set_paranoid(2)
     packaged = Packaged()
     packaged.systemd.await_answer("an answer")
-    packaged.check_samples("perf events (the module is not loaded): user stacks by copies of 32 KiB, ")
+    packaged.check_samples("perf events (the module is not loaded): user stacks by copies of 2 to 32 KiB, ")
     packaged.check_mappings_of_modules()
     check(not is_loaded(), "the module was loaded")
     # DKMS has built it.
