@@ -12,6 +12,7 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/hash.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/profile_reduce.h"
@@ -207,6 +208,51 @@ static enum http_result push_service(struct http_client *client, const struct pu
 	return result;
 }
 
+static uint32_t *push_services_find(struct push_services *services, uint32_t hash)
+{
+	const size_t count = MIN(services->added, PUSH_REMEMBERED_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		if (services->hashes[i] == hash)
+			return &services->hashes[i];
+	}
+	return NULL;
+}
+
+static void push_services_add(struct push_services *services, uint32_t hash)
+{
+	if (!push_services_find(services, hash))
+		services->hashes[services->added++ % PUSH_REMEMBERED_MAX] = hash;
+}
+
+/* The server has failed for these services, and takes others. */
+static void give_up_services(struct push_counts *counts, const struct push_services *failing)
+{
+	for (size_t i = 0; i < MIN(failing->added, PUSH_REMEMBERED_MAX); i++)
+		push_services_add(&counts->given_up, failing->hashes[i]);
+}
+
+/* Notes the answer for a service. Returns it, or HTTP_REFUSED if the service is given up again. */
+static enum http_result note_answer(struct push_counts *counts, uint32_t hash, bool is_first,
+				    enum http_result result)
+{
+	uint32_t *given_up = push_services_find(&counts->given_up, hash);
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (result == HTTP_ACCEPTED) {
+		counts->accepted_ns = now;
+		if (given_up)
+			*given_up = 0;
+	}
+	if (result != HTTP_FAILED)
+		return result;
+	if (is_first && given_up && counts->accepted_ns &&
+	    now - counts->accepted_ns < FAILING_LONG_NS)
+		return HTTP_REFUSED;
+	push_services_add(&counts->failing, hash);
+	return result;
+}
+
 /* Returns whether a request has failed so often that it may be to blame. */
 static bool fails_again(struct push_counts *counts)
 {
@@ -239,8 +285,12 @@ static enum http_result push_next(struct http_client *client, const struct push_
 	size_t failed = 0, refused;
 
 	counts->left = 0;
+	counts->failing.added = 0;
 	do {
+		const uint32_t hash = hash_string(0, division->services.items[*next].name);
+
 		result = push_service(client, options, profile, division, (*next)++, counts, into);
+		result = note_answer(counts, hash, !failed, result);
 		if (result == HTTP_FAILED && !failed++ && !fails_again(counts))
 			return HTTP_UNAVAILABLE;
 		/* The message is about the first service. */
@@ -254,6 +304,7 @@ static enum http_result push_next(struct http_client *client, const struct push_
 		return HTTP_UNAVAILABLE;
 	}
 	counts->failures = 0;
+	give_up_services(counts, &counts->failing);
 	refused = *next - first - (result == HTTP_ACCEPTED);
 	counts->refused += refused;
 	return refused ? HTTP_REFUSED : HTTP_ACCEPTED;
@@ -309,6 +360,7 @@ enum http_result push_profile_behind(struct http_client *client, const struct pu
 		push_next(client, options, profile, &division, &next, &tried, &reason);
 	if (tried.requests > counts->requests) {
 		tried.refused += counts->left;
+		give_up_services(&tried, &counts->failing);
 		tried.services_merged += division.merged;
 		*counts = tried;
 		*done = next;

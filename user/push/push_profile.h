@@ -31,6 +31,14 @@ struct push_options {
 #define PUSH_SAMPLES_MAX 16000u /* what Pyroscope accepts by default */
 #define PUSH_BYTES_MAX ((size_t)4 << 20) /* likewise */
 
+/* Services that are remembered in a set; beyond, the oldest one is replaced. */
+#define PUSH_REMEMBERED_MAX 64u
+
+struct push_services {
+	uint32_t hashes[PUSH_REMEMBERED_MAX]; /* of their names */
+	size_t added;
+};
+
 /* Sums; all zero: none yet. */
 struct push_counts {
 	uint64_t requests; /* that were accepted */
@@ -42,6 +50,9 @@ struct push_counts {
 	unsigned int failures; /* one after another */
 	int64_t failing_since_ns; /* CLOCK_MONOTONIC */
 	size_t left; /* services at the end of a profile for which the server fails; 0: none */
+	struct push_services failing; /* of that profile */
+	struct push_services given_up; /* for which the server has failed while it took others */
+	int64_t accepted_ns; /* CLOCK_MONOTONIC: the last service; 0: none */
 };
 
 /*
@@ -50,7 +61,9 @@ struct push_counts {
  * refuses are counted and left out; `error` has the last reason. So are those for which the server
  * has failed (HTTP_FAILED) several times, if it accepts others behind them: a service that the
  * server can't take, for whatever reason, does not hold up all. If no other
- * one fails, a service behind others of its profile is left out after ten minutes. Returns
+ * one fails, a service behind others of its profile is left out after ten minutes. A service that
+ * was left out so is left out again at its first failure, if the server has accepted another one
+ * within ten minutes, until it is accepted itself. Returns
  * HTTP_ACCEPTED if all were accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a
  * message: also for a lack of memory.
  */

@@ -201,14 +201,12 @@ static int push_window(const struct profile *profile, const struct window_name *
 	if (name->start_us < state->next_us || is_early(state, name))
 		return 0;
 	push->waits = must_wait(push, name);
-	if (push->waits && push->is_stuck) {
-		/* The window before it does not wait. */
-		push->waits = false;
-		state->wait_us = wait_us;
+	if (push->waits) {
+		/* The window before it, which fails, does not wait. */
+		push->waits = !push->is_stuck;
+		state->wait_us = push->is_stuck ? wait_us : state->wait_us;
 		return STOPPED;
 	}
-	if (push->waits)
-		return STOPPED;
 	if (push->is_stuck && !push_behind(push, profile, name))
 		return STOPPED;
 	if (name->start_us != state->next_us)

@@ -24,7 +24,7 @@
 #include "pprof/service.h"
 #include "sample_profile.h"
 
-#define REQUESTS_MAX 16
+#define REQUESTS_MAX 80
 #define STACKS 8u
 #define REASON "not today"
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -485,9 +485,10 @@ static void service_that_fails_does_not_stop_others(void **state)
 	assert_int_equal(done, 2);
 	assert_int_equal(counts.refused, 1);
 	assert_int_equal(counts.requests, 3);
-	/* The next one has its tries, too. */
+	/* The next one has its tries, too, if the server has accepted nothing for long. */
 	forget_requests();
 	done = 0;
+	seconds += 600;
 	fail_requests(profile, 4);
 	seconds += 60;
 	answers[4] = HTTP_FAILED;
@@ -621,8 +622,66 @@ static void profile_behind_proves_that_the_server_works(void **state)
 	assert_int_equal(counts.refused, 3);
 	assert_int_equal(counts.requests, 2);
 	assert_false(push_profile_fails_long(&counts));
+	/* All three services are given up, also p2, which the later profile does not have. */
+	forget_requests();
+	done = 1;
+	answers[0] = answers[1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(request_count, 2);
+	assert_int_equal(done, 3);
+	assert_int_equal(counts.refused, 5);
 	profile_free(profile);
 	profile_free(next);
+}
+
+/* In each window, these services would delay all others again. */
+static void services_that_were_given_up_have_one_try(void **state)
+{
+	struct profile *profile = profile_of_services(3), *many = profile_of_services(70);
+
+	(void)state;
+	options.services_max = 100;
+	fail_requests(profile, 4);
+	seconds += 60;
+	answers[4] = answers[5] = HTTP_FAILED;
+	answers[6] = HTTP_ACCEPTED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(counts.refused, 2);
+	/* One is accepted, and has all tries from then on. */
+	forget_requests();
+	done = 0;
+	seconds += 599;
+	answers[0] = HTTP_FAILED;
+	answers[1] = answers[2] = HTTP_ACCEPTED;
+	assert_int_equal(push(profile), HTTP_REFUSED);
+	assert_int_equal(request_count, 3);
+	assert_int_equal(counts.refused, 3);
+	assert_int_equal(done, 3);
+	forget_requests();
+	done = 0;
+	answers[0] = answers[1] = HTTP_FAILED;
+	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
+	assert_int_equal(request_count, 2);
+	assert_int_equal(counts.refused, 4);
+	assert_int_equal(done, 1);
+	/* Of more services than are remembered, the oldest ones are forgotten. */
+	forget_requests();
+	memset(&counts, 0, sizeof(counts));
+	done = 0;
+	fail_requests(many, 4);
+	seconds += 60;
+	for (size_t i = 4; i < 73; i++)
+		answers[i] = HTTP_FAILED;
+	answers[73] = HTTP_ACCEPTED;
+	assert_int_equal(push(many), HTTP_REFUSED);
+	assert_int_equal(counts.refused, 69);
+	forget_requests();
+	done = 0;
+	answers[0] = HTTP_FAILED;
+	assert_int_equal(push(many), HTTP_UNAVAILABLE);
+	assert_int_equal(done, 0);
+	profile_free(profile);
+	profile_free(many);
 }
 
 static void server_that_fails_for_all_is_waited_for(void **state)
@@ -797,6 +856,7 @@ int main(void)
 		TEST(refusal_does_not_prove_that_the_server_works),
 		TEST(services_that_fail_together_are_waited_for),
 		TEST(profile_behind_proves_that_the_server_works),
+		TEST(services_that_were_given_up_have_one_try),
 		TEST(server_that_fails_for_all_is_waited_for),
 		TEST(last_service_that_fails_is_left_out_at_last),
 		TEST(requests_have_few_samples),
