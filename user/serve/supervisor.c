@@ -95,7 +95,9 @@ struct preparation {
 	struct error error;
 };
 
-/* As the user who writes: root need not have the right to make a file there, or to open its file.
+/*
+ * Takes the lock as the user who writes: root need not have the right to make a file there, or to
+ * open that user's file.
  */
 static int lock_store(struct supervisor *server, struct error *error)
 {
