@@ -33,9 +33,12 @@ struct store_push {
 static bool must_wait(struct store_push *push, const struct window_name *name)
 {
 	const int64_t now_us = now_ns(CLOCK_REALTIME) / 1000, end_us = window_end(name);
+	const int64_t wait_us = end_us + push->options->delay_us;
 
-	push->state->wait_us = end_us + push->options->delay_us;
-	return now_us >= end_us && now_us < push->state->wait_us;
+	/* The window before it, for which the server fails, does not wait. */
+	if (!push->is_stuck)
+		push->state->wait_us = wait_us;
+	return now_us >= end_us && now_us < wait_us;
 }
 
 /* After the clock was ahead */
@@ -195,16 +198,12 @@ static int push_window(const struct profile *profile, const struct window_name *
 {
 	struct store_push *push = arg;
 	struct push_state *state = push->state;
-	const int64_t wait_us = state->wait_us;
 
 	/* A part of it may have been pushed before it was merged. */
 	if (name->start_us < state->next_us || is_early(state, name))
 		return 0;
-	push->waits = must_wait(push, name);
-	if (push->waits) {
-		/* The window before it, which fails, does not wait. */
+	if (must_wait(push, name)) {
 		push->waits = !push->is_stuck;
-		state->wait_us = push->is_stuck ? wait_us : state->wait_us;
 		return STOPPED;
 	}
 	if (push->is_stuck && !push_behind(push, profile, name))
