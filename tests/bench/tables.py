@@ -5,7 +5,10 @@ import json
 import statistics
 from dataclasses import dataclass, field
 
-LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
+LIMITS = {"u8": 1600, "u32": 2000, "u100": 3100, "n8": 1600, "n32": 2150, "n100": 3500,
+          "k8": 1850, "k32": 2300, "k100": 3400}
+# Instructions of the reader a sample, of real programs in processes that end.
+READER_LIMIT = 1500
 BARS = "Instructions a sample, everything included, at 1,000 Hz"
 PEERS = ("stackbeat", "perf", "bpftrace")
 # Notes by axis: the growth, and its causes.
@@ -18,7 +21,7 @@ GROWTH = {
         "The callback keeps no stacks. The reader finds a repeated stack by a fingerprint, and looks up "
         "the mappings of the frames of a new stack. From 10,000 stacks on, each stack is sampled about "
         "twice, so half of the samples are new. The reader has fingerprints of the latest 65,536 "
-        "stacks: with more, it looks up some of them again. At 20,000 Hz, depth 20."],
+        "stacks: with more, it looks up some of them again. At 20,000 Hz, depth 20, with rings of 4 MiB."],
     "processes": [
         "From the start of the program to the end of all work, with six turns of 0.5 ms for each "
         "process. The figures include the first sample of each process (see below), and its stacks: "
@@ -28,7 +31,7 @@ GROWTH = {
         "From the start of the program to the end of all work; processes have turns of 0.5 ms, so that "
         "some of them are not sampled. At the first sample of a process the kernel reads its mappings, "
         "and the reader stores them. At most 256 processes of a CPU wait for that; further processes "
-        "are counted as lost, and cost less."],
+        "are counted as lost, and cost less. The rings have 16 MiB here, as above."],
     "sessions": [
         "Each session has its own timer, ring and reader. It interacts with other sessions only by "
         "sampling their readers: the slight growth comes from the additional stacks."],
@@ -100,18 +103,47 @@ def part_per_sample(raw, part, case):
     return raw.mean(lambda row: row["parts"][part] / row["count"], profiler="stackbeat", case=case)
 
 
+def base_of(case):
+    """The case whose work without a profiler is the same."""
+    return "k8" if case[0] == "k" else "u8"
+
+
+def cost_of_stack(raw, profiler, case):
+    """None if the profiler can't unwind the stack."""
+    if case[0] == "n" and profiler in ("perf", "bpftrace"):
+        return None
+    return per_sample(raw, profiler, case, base_of(case))
+
+
 def table_of_stacks(raw):
     cases = list(LIMITS)
     table = Table(1, BARS, cases)
     table.rows.append(["at most", *LIMITS.values()])
-    table.rows.append(["floor", *(per_sample(raw, "floor", case[0] + "8", case[0] + "8")
-                                  for case in cases)])
-    for name in PEERS:
-        table.rows.append([name, *(per_sample(raw, name, case, case[0] + "8") for case in cases)])
+    table.rows.append(["floor", *(per_sample(raw, "floor", base_of(case), base_of(case)) for case in cases)])
+    for name in (*PEERS, "perf dwarf"):
+        table.rows.append([name, *(cost_of_stack(raw, name, case) for case in cases)])
     for part in parts_of(raw):
         table.rows.append([f"stackbeat's {part}",
                            *(part_per_sample(raw, part, case) for case in cases)])
-    table.notes.append("u: user code, k: pread of /dev/zero; the number is the depth of recursion.")
+    table.notes += [
+        "u: user code with frame pointers, n: without; both have .eh_frame, as distributions build programs. k: pread of "
+        "/dev/zero. The number is the depth of recursion. perf (-g) and bpftrace follow frame pointers, and so cut the "
+        "stacks of n.",
+        "perf dwarf: --call-graph dwarf, which copies 8 KiB of the stack with each sample; perf script unwinds the copies "
+        "later, which is not included. A copied byte counts as an instruction here."]
+    return table
+
+
+def table_of_programs(raw):
+    cases = raw.values("case")
+    table = Table(1, "Real programs in processes that end: instructions a sample at 1,000 Hz", cases)
+    for part in parts_of(raw):
+        table.rows.append([f"stackbeat's {part}", *(part_per_sample(raw, part, case) for case in cases)])
+    table.rows.append(["reader, at most", *(READER_LIMIT for _ in cases)])
+    table.notes.append(
+        "A shell runs python3, sqlite3, gcc (with the assembler), or true, sed and ls (shell) in a loop, the second time; "
+        "the reader's work includes the stacks and names of the ended processes. Most of the samples have a stack that the "
+        "reader has not seen before.")
     return table
 
 
@@ -129,8 +161,8 @@ def table_of_workloads(raw):
         "threads: 64 busy threads.",
         "The figures include the work of a profiler for each fork, mapping and context switch. pipe has 160 switches a "
         "sample, and stackbeat's probe of switches, which cancels the timers of idle CPUs, takes 23 instructions, "
-        "most of them in the kernel's tracepoint. The figures of fork vary by some thousands, because the scheduler's "
-        "decisions vary."]
+        "most of them in the kernel's tracepoint. The figures of fork vary by tens of thousands, as the floor shows, "
+        "because the scheduler's decisions vary."]
     return table
 
 
@@ -311,24 +343,27 @@ def targets(raws):
     if "cost-stacks" in raws:
         raw = raws["cost-stacks"]
         for case, limit in LIMITS.items():
-            yield (f"1. instructions a sample, {case}",
-                   per_sample(raw, "stackbeat", case, case[0] + "8"), limit)
+            yield f"1. instructions a sample, {case}", cost_of_stack(raw, "stackbeat", case), limit
         part = parts_of(raw)[0]
         cost = part_per_sample(raw, part, "u32")
         yield (f"1. {part} at 10,000 Hz and depth 32, % of a CPU", cost and cost * 10_000 / 1e9 * 100, 3)
+    if "cost-programs" in raws:
+        raw = raws["cost-programs"]
+        for case in raw.values("case"):
+            yield f"1. reader's instructions a sample, {case}", part_per_sample(raw, "reader", case), READER_LIMIT
     for name in ("after-100000", "after-1000000"):
         for row in raws[name].where(profiler="stackbeat") if name in raws else ():
             for unit, key in (("M instructions", "instructions"), ("peak MiB", "peak_kb")):
                 scale = 1e6 if key == "instructions" else 1024
                 peer = raws[name].mean(lambda row, key=key: row[key], step="perf script")
-                yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script alone)",
+                yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script)",
                        row[key] / scale, peer and peer / scale)
     if "reader-stacks" in raws:
         def mean(figure, profiler):
             return raws["reader-stacks"].mean(figure, profiler=profiler, case="4,000 Hz, 10,000 stacks")
         yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
                mean(lambda row: row["peak_kb"] / 1024, "stackbeat"), 20)
-        yield ("4. reader with 10,000 stacks at 4,000 Hz, 1000 instructions a second (at most: perf)",
+        yield ("4. reader, 10,000 stacks, 1000 instructions/s (at most: perf)",
                *(mean(lambda row: row["instructions_per_s"] / 1e3, profiler)
                  for profiler in ("stackbeat", "perf")))
     for name in ("serve-idle", "serve-busy"):
@@ -346,6 +381,64 @@ def table_of_targets(raws):
     return table
 
 
+def comparisons(raws):
+    """Yields what was measured, stackbeat's figure, and {peer: its figure}. The lower figure is the better one."""
+    if "cost-stacks" in raws:
+        for case in LIMITS:
+            yield (f"1. instructions a sample, {case}", cost_of_stack(raws["cost-stacks"], "stackbeat", case),
+                   {peer: cost_of_stack(raws["cost-stacks"], peer, case) for peer in (*PEERS[1:], "perf dwarf")})
+    if "cost-workloads" in raws:
+        table = table_of_workloads(raws["cost-workloads"])
+        rows = {name: figures for name, *figures in table.rows}
+        for index, case in enumerate(table.columns):
+            yield (f"1. instructions a {'second' if case == 'idle' else 'sample'}, {case}", rows["stackbeat"][index],
+                   {peer: rows[peer][index] for peer in PEERS[1:]})
+    if "size" in raws:
+        raw = raws["size"]
+        for case in raw.values("case"):
+            sizes = {name: raw.mean(lambda row: row["bytes"] / row["samples"], profiler=name, where="file", case=case)
+                     for name in PEERS}
+            yield f"2. bytes of the file a sample, {case}", sizes.pop("stackbeat"), sizes
+    for name in ("after-100000", "after-1000000"):
+        if name not in raws:
+            continue
+        for unit, key, scale in (("M instructions", "instructions", 1e6), ("peak MiB", "peak_kb", 1024)):
+            # The steps of perf follow each other.
+            join = sum if key == "instructions" else max
+            ends = {peer: join(row[key] for row in raws[name].where(profiler=peer)) / scale
+                    for peer in PEERS if raws[name].where(profiler=peer)}
+            yield f"3. profile with names, {name.partition('-')[2]} samples, {unit}", ends.pop("stackbeat"), ends
+    for name in ("reader-99", "reader-1000", "reader-stacks"):
+        for case in raws[name].values("case") if name in raws else ():
+            for unit, key, scale in (("1000 instructions a second", "instructions_per_s", 1e3),
+                                     ("peak MiB", "peak_kb", 1024)):
+                ends = {peer: raws[name].mean(lambda row, key=key: row[key], profiler=peer, case=case) / scale
+                        for peer in PEERS}
+                yield f"4. reader, {case}, {unit}", ends.pop("stackbeat"), ends
+    if "slowdown" in raws:
+        raw = raws["slowdown"]
+        later = raw.values("round")[1:]
+        for rate in (99, 999):
+            for program in raw.values("program"):
+                found = {name: slower(raw, program, name, rate, later) for name in PEERS}
+                ours = found.pop("stackbeat")
+                # Ranges that overlap are no difference.
+                yield (f"5. slow-down in per mille, {program} at {rate} Hz", statistics.median(ours),
+                       {peer: statistics.median(values if max(values) < min(ours) else ours)
+                        for peer, values in found.items()})
+
+
+def table_of_wins(raws):
+    """The comparisons that a peer wins."""
+    table = Table(0, "Where a peer is better", ["stackbeat", "peer", "which"])
+    compared = [(what, ours, value, peer) for what, ours, peers in comparisons(raws) if ours is not None
+                for peer, value in peers.items() if value is not None]
+    table.rows = [list(row) for row in compared if row[2] < row[1]]
+    table.notes.append(f"Of the {len(compared)} comparisons in sections 1 to 5, these are the {len(table.rows)} in which a "
+                       "peer has the lower figure. Slow-downs whose ranges overlap count as equal.")
+    return table
+
+
 def tables(raws):
     """All tables that have figures, by section."""
     found = []
@@ -357,10 +450,9 @@ def tables(raws):
             table.source = (some[-1] if together else some).source
             found.append(table)
 
-    summary = table_of_targets(raws)
-    if summary.rows:
-        found.append(summary)
+    found += [table for table in (table_of_wins(raws), table_of_targets(raws)) if table.rows]
     add(table_of_stacks, "cost-stacks")
+    add(table_of_programs, "cost-programs")
     add(table_of_workloads, "cost-workloads")
     add(table_of_sizes, "size")
     add(table_after, "after-100000", "after-1000000", together=True)

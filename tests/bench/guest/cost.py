@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 1: instructions per sample, everything included. cost.py stacks|workloads"""
+"""Section 1: instructions per sample, everything included. cost.py stacks|programs|workloads"""
 
 import sys
 import time
@@ -8,11 +8,12 @@ import time
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import busy_ns, keep_in_memory, measure, PROFILERS, Results, settle, Window
+import ended
+from lab import busy_ns, keep_in_memory, measure, PerfDwarf, PROFILERS, Results, settle, Stackbeat, Window
+from sample_cost import baseline, command
 
 # Two seconds of the guest's time: long enough for a reader that wakes once per second.
-STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
-          for part, amount in (("u", 4_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
+STACKS = {name: command(name, 2) for part in "unk" for name in (f"{part}8", f"{part}32", f"{part}100")}
 SHELL_LOOP = """
 echo ready; read -r line; i=0
 while [ $i -lt 1000 ]; do /bin/true; i=$((i + 1)); done
@@ -27,7 +28,7 @@ WORKLOADS = {
 
 
 # stackbeat's intervals are random, so measure it twice; fixed intervals would give the same result again.
-ROUNDS = (list(PROFILERS), ["stackbeat", "none"])
+AGAIN = ("stackbeat", "none")
 
 
 def stay_idle(profiler):
@@ -44,20 +45,36 @@ def stay_idle(profiler):
     return {**window.end(), "ticks": ticks, "seconds": 10}
 
 
+def measure_programs():
+    """Processes that end. The programs' own work differs between runs, so that only stackbeat's parts are compared."""
+    results = Results("cost-programs")
+    ended.prepare(ended.PROGRAMS)
+    for number in range(2):
+        with Stackbeat() as profiler:
+            for name in ended.PROGRAMS:
+                seen = measure(profiler, *ended.command(name, 1), ends=True)
+                results.add(round=number, profiler=profiler.name, case=name, **seen)
+
+
 def main():
     part = sys.argv[1]
-    cases = STACKS if part == "stacks" else WORKLOADS
+    if part == "programs":
+        measure_programs()
+        return
+    cases, profilers = WORKLOADS, PROFILERS
     results = Results(f"cost-{part}")
-    if part == "workloads":
+    if part == "stacks":
+        cases, profilers = STACKS, {**PROFILERS, PerfDwarf.name: PerfDwarf}
+    else:
         keep_in_memory("/bin/sh", "/bin/true")
-    for number, names in enumerate(ROUNDS):
+    for number, names in enumerate((profilers, AGAIN)):
         for name in names:
-            with PROFILERS[name]() as profiler:
-                for case, command in cases.items():
-                    # Without a profiler the depth makes no difference.
-                    if name in ("none", "floor") and case[1:] in ("32", "100"):
+            with profilers[name]() as profiler:
+                for case, program in cases.items():
+                    # Without a profiler, neither depth nor frame pointers make a difference.
+                    if name in ("none", "floor") and part == "stacks" and case != baseline(case):
                         continue
-                    seen = measure(profiler, *command) if command else stay_idle(profiler)
+                    seen = measure(profiler, *program) if program else stay_idle(profiler)
                     results.add(round=number, profiler=name, case=case, **seen)
         cases = dict(reversed(cases.items()))
 

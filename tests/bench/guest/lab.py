@@ -279,6 +279,15 @@ class Perf(Command):
             os.close(end)
 
 
+class PerfDwarf(Perf):
+    """`perf record` with copies of the stack of its default size, which `perf script` unwinds."""
+
+    name = "perf dwarf"
+
+    def __init__(self, rate=RATE):
+        super().__init__(rate, ("--call-graph", "dwarf"))
+
+
 class Bpftrace(Command):
     """bpftrace counts stacks in the kernel."""
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 sys.dont_write_bytecode = True
 
@@ -85,9 +84,8 @@ def prepare():
     sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*/*.c"))
     TEXT.write_bytes(4 * b"".join(path.read_bytes() for path in sources))
     (SCRATCH / "page").write_bytes(b"x" * 4096)
-    goroot = Path(run("go", "env", "GOROOT").strip(), "src/net/http")
     (SCRATCH / "go").mkdir()
-    for path in goroot.glob("*.go"):
+    for path in (BUILD / "bench/gofmt-input").glob("*.go"):
         (SCRATCH / "go" / path.name).write_bytes(path.read_bytes())
     (SCRATCH / "nginx.conf").write_text(NGINX)
     subprocess.run([nginx_binary(), "-e", "/dev/null", "-c", SCRATCH / "nginx.conf"], check=True,

@@ -11,7 +11,7 @@ import sys
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import Broken, Command, measure, Perf, Profiler, Results, SCRATCH, settle, Stackbeat, work
+from lab import Broken, Command, measure, Perf, PerfDwarf, Profiler, Results, SCRATCH, settle, Stackbeat, work
 
 # Code with and without frame pointers, and of the kernel; the number is the depth.
 CASES = {
@@ -35,15 +35,6 @@ class PerfSource(Command):
     def wait(self):
         self.wait_for(lambda: "source: perf events" in self.output())
         settle()
-
-
-class PerfDwarf(Perf):
-    """`perf record` with copies of the stack of its default size."""
-
-    name = "perf dwarf"
-
-    def __init__(self):
-        super().__init__(options=("--call-graph", "dwarf"))
 
 
 def cpu_s(usage):
