@@ -70,6 +70,30 @@ static bool may_follow(const char *path, const struct stat *link)
 	return may;
 }
 
+/*
+ * Returns whether rename() may replace a file. In a directory with the sticky bit, like /tmp, only
+ * the owners of the file and of the directory may do that, and a process with CAP_FOWNER. Only
+ * these may open a file with O_NOATIME.
+ */
+static bool may_replace(const char *path, const struct stat *file)
+{
+	char *name = directory_of(path);
+	struct stat directory;
+	bool may;
+	int fd;
+
+	may = file->st_uid == geteuid() || !name || stat(name, &directory) ||
+	      !(directory.st_mode & S_ISVTX) || directory.st_uid == geteuid();
+	free(name);
+	if (may)
+		return true;
+	fd = open(path, O_RDONLY | O_NOATIME | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != EPERM && errno != EACCES;
+	close(fd);
+	return true;
+}
+
 /* mkostemp() would create a file of mode 0600, whatever the umask. */
 static int create_name(struct atomic_file *file, const char *name)
 {
@@ -154,6 +178,11 @@ static int atomic_file_open(struct atomic_file *file, struct error *error)
 	file->target = exists && is_link ? realpath(file->path, NULL) : strdup(file->path);
 	if (!file->target)
 		return error_errno(error, errno, "%s", file->path);
+	if (exists && !may_replace(file->target, &status))
+		return error_set(error, EPERM,
+				 "%s: a file of another user, in a directory with the sticky bit: "
+				 "choose another name",
+				 file->path);
 	return open_nameless(file) ? 0 : make_temporary(file, create_name, error);
 }
 

@@ -25,7 +25,8 @@ struct atomic_file {
 /*
  * Opens a file that will replace `path`. "-" is the standard output. An existing file that is not
  * regular (a pipe, /dev/null) is written in place. A symbolic link that another user can have put
- * into a directory that all users may write to is refused (-EACCES).
+ * into a directory that all users may write to is refused (-EACCES), and a file that the process
+ * may not replace there (-EPERM).
  *
  * Returns 0, and atomic_file_commit() or atomic_file_discard() must follow; or a negative errno
  * value with `file` unchanged.

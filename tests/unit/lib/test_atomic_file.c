@@ -100,6 +100,76 @@ static void links_are_followed(void **state)
 	free(name);
 }
 
+/* Runs `child` in a child process. Returns whether it exits with status 0. */
+static bool run_child(void (*child)(const char *path), const char *path)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		child(path);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void fail_as_another(const char *path)
+{
+	struct atomic_file file;
+	struct error error;
+
+	if (setresgid(1002, 1002, 1002) || setresuid(1002, 1002, 1002) ||
+	    atomic_file_create(&file, path, &error) != -EPERM ||
+	    !strstr(error.text, "a file of another user") ||
+	    atomic_file_check(path, &error) != -EPERM)
+		_exit(1);
+}
+
+static void write_as_the_owner(const char *path)
+{
+	struct error error;
+
+	if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000) ||
+	    atomic_file_check(path, &error) || atomic_file_store(path, "new", 3, &error))
+		_exit(1);
+}
+
+/* rename() would fail after the recording. */
+static void file_of_another_in_a_sticky_directory_is_refused_at_once(void **state)
+{
+	const struct scratch *scratch = *state;
+	char *directory, *name;
+
+	if (geteuid())
+		skip();
+	directory = scratch_file(state, "tmp");
+	name = scratch_file(state, "tmp/profile");
+	assert_int_equal(chmod(scratch->path, 0755), 0);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	assert_int_equal(chmod(directory, 01777), 0);
+	put(name, "old");
+	for (mode_t mode = 0600; mode <= 0644; mode += 044) {
+		assert_int_equal(chown(name, 1000, 1000), 0);
+		assert_int_equal(chmod(name, mode), 0);
+		assert_true(run_child(fail_as_another, name));
+		assert_content(name, "old");
+		/* With CAP_FOWNER. */
+		put(name, "old");
+	}
+	assert_int_equal(chown(name, 1000, 1000), 0);
+	assert_true(run_child(write_as_the_owner, name));
+	assert_content(name, "new");
+	/* The owner of the directory. */
+	assert_int_equal(chown(name, 1001, 1001), 0);
+	assert_int_equal(chown(directory, 1000, 1000), 0);
+	assert_true(run_child(write_as_the_owner, name));
+	unlink(name);
+	rmdir(directory);
+	free(name);
+	free(directory);
+}
+
 static void devices_are_written_in_place(void **state)
 {
 	struct error error;
@@ -335,20 +405,6 @@ static void failed_rename_leaves_no_temporary_file(void **state)
 	free(path);
 }
 
-/* Runs `child` in a child process. Returns whether it exits with status 0. */
-static bool run_child(void (*child)(const char *path), const char *path)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		child(path);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 static void write_and_die(const char *path)
 {
 	struct atomic_file file;
@@ -486,6 +542,7 @@ int main(void)
 		SCRATCH_TEST(names_without_a_directory_are_files_of_the_current_one),
 		SCRATCH_TEST(room_is_reserved),
 		SCRATCH_TEST(links_of_others_are_not_followed),
+		SCRATCH_TEST(file_of_another_in_a_sticky_directory_is_refused_at_once),
 		SCRATCH_TEST(devices_are_written_in_place),
 		SCRATCH_TEST(check_does_not_open_pipes),
 		SCRATCH_TEST(swapped_pipe_is_not_written),
