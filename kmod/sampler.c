@@ -20,6 +20,7 @@
 #include "events.h"
 #include "filter.h"
 #include "kernel_rules.h"
+#include "limits.h"
 #include "mmap.h"
 #include "sampler.h"
 #include "space.h"
@@ -28,14 +29,6 @@
 #include "uretprobe.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
-
-/*
- * Maximum overhead that the budget counts for one tick: a constant, and an amount for each
- * possible user frame. Each frame is two words of memory, which may be on a page of its own, in no
- * cache, and of another node. A longer time means that the virtual machine did not run.
- */
-#define SB_OVERHEAD_MAX (NSEC_PER_MSEC / 2)
-#define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /*
  * Time for which the time-stamp counter replaces reading the clock. The kernel adjusts the

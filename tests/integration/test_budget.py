@@ -8,7 +8,7 @@ import time
 
 import workloads
 from harness import (check, check_balance, check_equal, check_no_fault, exact_test, long_exact_test,
-                     long_test, Recording, run, start, test, use, wait_until, workload)
+                     long_test, Recording, run, start, test, tight_test, use, wait_until, workload)
 from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
@@ -49,6 +49,32 @@ def session_above_its_budget_is_throttled():
     for event in throttled:
         check_equal(event["cpu"], 0, f"CPU of {event}")
         check(1 <= event["rate"] < RATE, f"rate of {event}")
+
+
+@tight_test
+def ticks_beyond_the_maximum_are_counted():
+    """With small limits and a depth of 1 the budget counts 1 us of a tick, and a sample takes some. At 400 Hz the ticks take
+    more than the budget, and what it counts is less than half of it."""
+    session = use(Session(rate=400, budget=S.BUDGET_MAX, max_depth=1, cpus="0", pids=[keep_busy(0).pid]))
+    session.start()
+
+    def stats_after(ticks):
+        last = session.stats()["ticks"] + ticks
+        return wait_until(lambda: (stats := session.stats())["ticks"] >= last and stats, "ticks")
+
+    def mappings_are_read():
+        """They are charged, too, in a window of 40 ticks."""
+        charged = session.stats()["worker_overhead_ns"]
+        return charged and stats_after(ticks=200)["worker_overhead_ns"] == charged
+    wait_until(mappings_are_read, "the end of the work for a new process")
+    before = session.stats()["throttled"]
+    session.set(budget=BUDGET)
+    stats_after(ticks=500)
+    session.stop()
+    stats = session.stats()
+    check(stats["samples"] <= stats["long_ticks"] <= stats["ticks"], f"ticks beyond the maximum: {stats}")
+    check(stats["overhead_ns"] > 1000 * stats["ticks"], f"the overhead is only what the budget counts: {stats}")
+    check_equal(stats["throttled"], before, "times that the session was throttled")
 
 
 @long_test
