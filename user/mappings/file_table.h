@@ -40,6 +40,7 @@ struct file_entry {
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
 	uint64_t table_id; /* by which `table_fd` was opened; 0: by none */
 	struct file_stamp table_stamp;
+	struct file_stamp stale_stamp; /* see mapped_file_note_stale(); inode 0: none */
 	struct file_key *proven; /* owned: see mapped_file_prove(); or NULL */
 	struct file_stamp proven_stamp; /* with it */
 	uint64_t start, end; /* a mapping of `pid` */

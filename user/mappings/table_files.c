@@ -99,6 +99,33 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
 	return fd >= 0 ? fd : error_errno(error, -fd, "can't be opened");
 }
 
+/* Whether `table_stamp` is of the file that the kernel compares: the table may be of an earlier id.
+ */
+static bool stamp_is_of_id(const struct file_entry *entry)
+{
+	return entry->id && entry->table_id == entry->id;
+}
+
+void mapped_file_note_stale(struct mapped_files *files, struct mapped_file *file)
+{
+	struct file_entry *entry = file_entry(file);
+
+	(void)files;
+	if (stamp_is_of_id(entry))
+		entry->stale_stamp = entry->table_stamp;
+}
+
+bool mapped_file_is_stale_again(const struct mapped_files *files, const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+	const struct file_stamp *now = &entry->table_stamp, *stale = &entry->stale_stamp;
+
+	(void)files;
+	return stamp_is_of_id(entry) && stale->inode && now->device == stale->device &&
+	       now->inode == stale->inode && now->size == stale->size &&
+	       now->changed_s == stale->changed_s && now->changed_ns == stale->changed_ns;
+}
+
 uint32_t mapped_file_table_owner(const struct mapped_file *file)
 {
 	return ((const struct file_entry *)file)->table_owner;

@@ -60,6 +60,14 @@ void mapped_file_prove(struct mapped_files *files, struct mapped_file *file);
 bool mapped_file_symbols_key(const struct mapped_files *files, const struct mapped_file *file,
 			     int fd, struct file_key *key);
 
+/*
+ * The kernel has found that the file of mapped_file_kernel_id() is not the mapped one: remembers it
+ * if it is the last file of mapped_file_table_fd(). Afterwards, mapped_file_is_stale_again()
+ * returns whether mapped_file_table_fd() has returned it again, unchanged.
+ */
+void mapped_file_note_stale(struct mapped_files *files, struct mapped_file *file);
+bool mapped_file_is_stale_again(const struct mapped_files *files, const struct mapped_file *file);
+
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);
 

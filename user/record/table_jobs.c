@@ -243,12 +243,15 @@ static void unwind_tables_report(const struct unwind_tables *tables, const struc
  * What was compiled is not the mapped file: in an overlay file system, its path leads to a copy
  * that was changed. Nothing is known of the mapped file until it is reported by another path.
  */
-static void drop_stale(struct unwind_tables *tables, const struct mapped_file *file,
-		       struct table *table)
+static void drop_stale(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
 {
 	drop_bytes(tables, table);
 	table->state = TABLE_UNKNOWN;
 	table->is_stale = true;
+	table->is_urgent = false;
+	if (mapped_file_is_stale_again(tables->files, file))
+		return;
+	mapped_file_note_stale(tables->files, file);
 	tables->counts.failed++;
 	unwind_tables_report(tables, file, "the file was changed after it was mapped");
 }
@@ -514,6 +517,14 @@ static void table_job_start(struct unwind_tables *tables, struct table_job *slot
 	if (fd == -EAGAIN)
 		return;
 	tables->list[file->index].was_opened = fd >= 0;
+	/* The kernel reports it again for each process that maps it. */
+	if (fd >= 0 && mapped_file_is_stale_again(tables->files, file)) {
+		close(fd);
+		slot->file = NO_FILE;
+		drop_stale(tables, file, &tables->list[file->index]);
+		unwind_tables_settle(tables, file, &tables->list[file->index]);
+		return;
+	}
 	if (fd >= 0 && finish_cached(tables, slot)) {
 		close(fd);
 		return;
