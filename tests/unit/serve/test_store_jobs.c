@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +37,14 @@
 #define OLD 2u /* windows that are due to be merged */
 #define WINDOWS (OLD + 2)
 
+#define KILLED ULONG_MAX
+
 /* Shared with the server and its jobs. */
 static volatile struct shared {
 	int64_t monotonic, real; /* ns */
 	pid_t server;
-	unsigned long kill_at, calls; /* the call of a job that kills it; 0: none */
+	unsigned long calls; /* of jobs */
+	unsigned long kill_at; /* the call of a job that kills it; 0: none; KILLED: it did */
 	bool kills_server; /* too */
 	char message[256];
 } * shared;
@@ -63,9 +67,14 @@ __attribute__((visibility("hidden"))) int clock_gettime(clockid_t clock, struct 
 static void step(void)
 {
 	const pid_t self = getpid();
+	unsigned long call;
 
-	if (!shared || !shared->kill_at || self == test_pid || self == shared->server ||
-	    ++shared->calls != shared->kill_at)
+	if (!shared || !shared->kill_at || self == test_pid || self == shared->server)
+		return;
+	call = __atomic_add_fetch(&shared->calls, 1, __ATOMIC_SEQ_CST);
+	/* Once: another call, or a kill after the test went on, would meet the next server. */
+	if (!__atomic_compare_exchange_n(&shared->kill_at, &call, KILLED, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
 		return;
 	if (shared->kills_server)
 		kill(shared->server, SIGKILL);
@@ -305,8 +314,7 @@ static bool store_with_kill(unsigned long at, bool kills_server)
 	shared->kill_at = at;
 	end_window(1);
 	stored = await_job();
-	shared->kill_at = 0;
-	killed = shared->calls >= at;
+	killed = __atomic_exchange_n(&shared->kill_at, 0, __ATOMIC_SEQ_CST) == KILLED;
 	if (kills_server && killed) {
 		await_server();
 		config.restarts = 1;
