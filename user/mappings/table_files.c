@@ -99,8 +99,7 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
 	return fd >= 0 ? fd : error_errno(error, -fd, "can't be opened");
 }
 
-/* Whether `table_stamp` is of the file that the kernel compares: the table may be of an earlier id.
- */
+/* Whether the kernel compares the file of `table_stamp`: the table may be of an earlier id. */
 static bool stamp_is_of_id(const struct file_entry *entry)
 {
 	return entry->id && entry->table_id == entry->id;

@@ -709,8 +709,7 @@ static int file_is_missing(struct mapped_file *file, void *arg)
 	if (table->was_checked && table->state != TABLE_UNKNOWN) {
 		table->retry_at = 0;
 		unwind_tables_push(tables, file, table);
-		if (!table->retry_at)
-			unwind_tables_unpin(tables, file, table);
+		unwind_tables_settle(tables, file, table);
 		return 0;
 	}
 	/* A file that had no id may be another one than the mapped one. */

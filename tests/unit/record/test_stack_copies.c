@@ -685,6 +685,34 @@ static void stale_files_are_compiled_once(void **state)
 	assert_true(pushed_size(fixture, id, &found) > 0);
 }
 
+/* A container has changed its copy of the file, and not the file of which the table was made. */
+static void file_of_an_earlier_id_is_not_stale(void **state)
+{
+	const int64_t end = now_ns(CLOCK_MONOTONIC) + DEADLINE_NS;
+	struct fixture *fixture = *state;
+	struct mapped_file *file;
+	bool found = false;
+	uint64_t id = fake_file(fixture->mapped, &fixture->files, "/proc/self/exe");
+
+	/* An open file needs no id. */
+	file = mapped_files_get(fixture->mapped, id);
+	assert_int_equal(mapped_file_hold(fixture->mapped, file), 0);
+	while (!pushed_size(fixture, id, &found) || fixture->files.fds[id - 1] >= 0) {
+		assert_true(now_ns(CLOCK_MONOTONIC) < end);
+		run_once(fixture);
+	}
+	fixture->push_err = -ESTALE;
+	id = fake_file(fixture->mapped, &fixture->files, "/proc/self/exe");
+	assert_true(pushed_size(fixture, id, &found) > 0);
+	fixture->push_err = 0;
+	id = fake_file(fixture->mapped, &fixture->files, "/proc/self/exe");
+	while (!pushed_size(fixture, id, &found)) {
+		assert_true(now_ns(CLOCK_MONOTONIC) < end);
+		run_once(fixture);
+	}
+	mapped_file_release(fixture->mapped, file);
+}
+
 /* A file that is open, by another id, may be another one than the file of the table. */
 static void tables_are_made_of_the_file_of_their_id(void **state)
 {
@@ -846,6 +874,7 @@ int main(void)
 		TEST(refused_tables_are_counted),
 		TEST(known_tables_are_no_error),
 		TEST(stale_files_are_compiled_once),
+		TEST(file_of_an_earlier_id_is_not_stale),
 		TEST(tables_are_made_of_the_file_of_their_id),
 		TEST(stop_ends_all_jobs),
 		TEST(tables_are_forgotten_with_their_files),
