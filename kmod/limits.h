@@ -33,12 +33,15 @@
 #define SB_MODULE_SYMBOLS_MAX 2u
 #define SB_MODULE_SYMBOLS_BYTES (16ul << 10)
 #define SB_OVERHEAD_MAX 0
+#define SB_FRAME_OVERHEAD_MAX 100u
 #else
 /*
- * Maximum overhead that the budget counts for one tick: this, and SB_FRAME_OVERHEAD_MAX for each
- * possible user frame. A longer time means that the virtual machine did not run.
+ * Maximum overhead that the budget counts for one tick: a constant, and an amount for each
+ * possible user frame. Each frame is two words of memory, which may be on a page of its own, in no
+ * cache, and of another node. A longer time means that the virtual machine did not run.
  */
 #define SB_OVERHEAD_MAX (NSEC_PER_MSEC / 2)
+#define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /*
  * The table of spaces: number of ways of a set, log2 of the number of sets of its first level, and the
@@ -90,12 +93,6 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 #define SB_MODULE_SYMBOLS_MAX STACKBEAT_MODULE_SYMBOLS_MAX
 #define SB_MODULE_SYMBOLS_BYTES STACKBEAT_MODULE_SYMBOLS_BYTES
 #endif
-
-/*
- * See SB_OVERHEAD_MAX. Each frame is two words of memory, which may be on a page of its own, in no cache,
- * and of another node.
- */
-#define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /* Bytes of the unwind tables of a restricted session. */
 #define SB_RESTRICTED_UNWIND_BYTES (8ull << 20)
