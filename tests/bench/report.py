@@ -21,8 +21,9 @@ SETTINGS = [
     "results to memory. tests/bench/README.md explains these settings.",
     "stackbeat: `record -a -F RATE`, defaults. perf: `record -a -e cpu-clock -c PERIOD -g`, without "
     "its own overhead limit (perf_cpu_time_max_percent=0); -c instead of -F makes its records 8 "
-    "bytes shorter. perf dwarf: `--call-graph dwarf` instead of -g. bpftrace: `profile:hz:RATE { @[kstack, ustack] = count(); }`, with room for all "
-    "stacks. floor: a timer at the same rate whose callback does nothing.",
+    "bytes shorter. perf dwarf: `--call-graph dwarf` instead of -g. bpftrace: `profile:hz:RATE "
+    "{ @[kstack, ustack] = count(); }`, with room for all stacks. floor: a timer at the same rate whose "
+    "callback does nothing.",
     "One CPU, one instruction per nanosecond (QEMU -icount), so that a figure does not depend on the "
     "machine that emulates the guest; except for section 6, CPUs, and the bytes of section 7.",
 ]
@@ -111,8 +112,8 @@ def as_svg(table):
              f"<title>{escape(table.title)}</title>",
              '<rect width="100%" height="100%" fill="white"/>',
              f'<text x="10" y="22" font-size="15">{escape(table.title)}</text>',
-             '<text x="10" y="42">u, n: user code with and without frame pointers, k: a system call, and the depth of the stack; red: '
-             "limit of stackbeat</text>"]
+             '<text x="10" y="42">u, n: user code with and without frame pointers, k: a system call, and the depth '
+             "of the stack; red: limit of stackbeat</text>"]
 
     def text(x, y, words, more=""):
         parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{more}>{escape(words)}</text>')

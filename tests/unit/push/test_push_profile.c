@@ -190,6 +190,16 @@ static enum http_result push(const struct profile *profile)
 	return push_profile(client, &options, profile, &done, &counts, &error);
 }
 
+/* `sent`: requests; `refused`: the sum of services; `next`: where the next push goes on. */
+static void expect_push(const struct profile *profile, enum http_result result, size_t sent,
+			size_t refused, size_t next)
+{
+	assert_int_equal(push(profile), result);
+	assert_int_equal(request_count, sent);
+	assert_int_equal(counts.refused, refused);
+	assert_int_equal(done, next);
+}
+
 static struct profile *request_profile(size_t request)
 {
 	struct profile *profile;
@@ -626,10 +636,7 @@ static void profile_behind_proves_that_the_server_works(void **state)
 	forget_requests();
 	done = 1;
 	answers[0] = answers[1] = HTTP_FAILED;
-	assert_int_equal(push(profile), HTTP_REFUSED);
-	assert_int_equal(request_count, 2);
-	assert_int_equal(done, 3);
-	assert_int_equal(counts.refused, 5);
+	expect_push(profile, HTTP_REFUSED, 2, 5, 3);
 	profile_free(profile);
 	profile_free(next);
 }
@@ -653,17 +660,11 @@ static void services_that_were_given_up_have_one_try(void **state)
 	seconds += 599;
 	answers[0] = HTTP_FAILED;
 	answers[1] = answers[2] = HTTP_ACCEPTED;
-	assert_int_equal(push(profile), HTTP_REFUSED);
-	assert_int_equal(request_count, 3);
-	assert_int_equal(counts.refused, 3);
-	assert_int_equal(done, 3);
+	expect_push(profile, HTTP_REFUSED, 3, 3, 3);
 	forget_requests();
 	done = 0;
 	answers[0] = answers[1] = HTTP_FAILED;
-	assert_int_equal(push(profile), HTTP_UNAVAILABLE);
-	assert_int_equal(request_count, 2);
-	assert_int_equal(counts.refused, 4);
-	assert_int_equal(done, 1);
+	expect_push(profile, HTTP_UNAVAILABLE, 2, 4, 1);
 	/* Of more services than are remembered, the oldest ones are forgotten. */
 	forget_requests();
 	memset(&counts, 0, sizeof(counts));
