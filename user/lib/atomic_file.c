@@ -72,8 +72,9 @@ static bool may_follow(const char *path, const struct stat *link)
 
 /*
  * Returns whether rename() may replace a file. In a directory with the sticky bit, like /tmp, only
- * the owners of the file and of the directory may do that, and a process with CAP_FOWNER. Only
- * these may open a file with O_NOATIME.
+ * the owners of the file and of the directory may do that, and a process with CAP_FOWNER. The
+ * kernel allows O_NOATIME to the owner and to CAP_FOWNER only. A file that can't be read counts as
+ * another user's.
  */
 static bool may_replace(const char *path, const struct stat *file)
 {
