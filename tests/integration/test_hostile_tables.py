@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from address_spaces import AddressSpaces
-from harness import (check, check_balance, defer, long_test, SLOWDOWN, start, temporary_directory, test,
+from harness import (check, check_balance, defer, long_test, SLOWDOWN, start, start_busy, temporary_directory, test,
                      workload, WORKLOADS)
 from stackbeat import S, Session
 from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
@@ -37,7 +37,7 @@ def random_rule(randomness):
 
 def start_copy(path, mode):
     shutil.copy(workload("frameless")[0], path)
-    return start(path, mode, 20)
+    return start_busy(path, mode, 20)
 
 
 def random_go(randomness):

@@ -127,8 +127,12 @@ def mremap_of_code_is_reported():
         session.start()
         process.stdout.readline()
         samples = []
-        wait_until(lambda: samples.extend(session.read()) or any(sample.address_space for sample in samples),
-                   "a sample before the move")
+
+        def is_read():
+            spaces.read()
+            samples.extend(session.read())
+            return any(spaces.spaces[sample.address_space].snapshots for sample in samples)
+        wait_until(is_read, "the mappings before the move")
         release(process)
         new = int(process.stdout.readline())
 

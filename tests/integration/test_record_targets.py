@@ -132,9 +132,12 @@ def forked_children_are_sampled_by_default():
         # Children stay in the filter after their parent has exited.
         family.kill()
         family.wait()
-        samples = session.read_until(
-            lambda samples: len([s for s in samples if s.pid in workers]) >= 200)
-        check(workers <= {sample.pid for sample in samples}, "children of an exited process were not sampled")
+        samples = []
+
+        def are_sampled():
+            samples.extend(session.read())
+            return len([s for s in samples if s.pid in workers]) >= 200 and workers <= {s.pid for s in samples}
+        wait_until(are_sampled, "samples of the children of an exited process")
         # Without inherit, no more children are added; those in the filter stay.
         session.set(inherit=0)
         session.stop()

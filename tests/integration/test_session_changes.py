@@ -86,7 +86,10 @@ def rate_takes_effect_on_idle_cpus():
         keep_busy(cpu)
         wait_for_ticks(session, 100)
         samples = [sample for sample in session.read() if sample.time > at]
-        check_equal({period_of(sample) for sample in samples}, {period(1000)}, "periods")
+        periods = {period_of(sample) for sample in samples}
+        # The session is charged for the time in which the host does not run the kernel's worker, and is throttled.
+        known = {period(1000) << shift for shift in range(10 if session.stats()["throttled"] else 1)}
+        check(period(1000) in periods and periods <= known, f"periods: {periods}")
 
 
 @long_exact_test

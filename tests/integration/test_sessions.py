@@ -67,7 +67,8 @@ def cpu_time_stays_correct_when_the_rate_changes():
 
 @test
 def rates_change_while_sessions_run():
-    with Session(rate=1) as session:
+    # The session is charged for the time in which the host does not run the kernel's worker, and is throttled.
+    with Session(rate=1, budget=S.BUDGET_MAX) as session:
         start(*workload("threads", 2))
         session.start()
         # At 1 Hz this would take an hour; the current interval is shortened, too.
