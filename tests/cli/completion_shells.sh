@@ -119,6 +119,14 @@ fish_gives() {
 	[[ $found == "$1" ]] || fail "'$2': expected '$1', found '$found'"
 }
 
+# fish_gives_pids BEFORE LINE: gives this process, and others only if their numbers begin with this one's.
+fish_gives_pids() {
+	local found
+	found=$(fish_offers "$2")
+	input_has -x "$1$$" <<<"$found" || fail "'$2': no process $$: $found"
+	! input_has -vxE "$1$$[0-9]*" <<<"$found" || fail "'$2': $found"
+}
+
 fish_completes_what_is_typed() {
 	: >"$scratch/some-profile.pb.gz"
 	fish_gives "record report resume" "stackbeat re"
@@ -130,8 +138,8 @@ fish_completes_what_is_typed() {
 	fish_gives "some-profile.pb.gz" "stackbeat report some"
 	fish_gives "some-profile.pb.gz" "stackbeat symbolize -o some"
 	fish_gives "rate_max=" "stackbeat load r"
-	fish_gives "$$" "stackbeat stack $$"
-	fish_gives "1,$$" "stackbeat record -p 1,$$"
+	fish_gives_pids "" "stackbeat stack $$"
+	fish_gives_pids "1," "stackbeat record -p 1,$$"
 	fish_gives "0,0" "stackbeat record -C 0,0"
 	fish_gives "" "stackbeat doctor some"
 	fish_offers "stackbeat record --exclude-comm " | input_has -x bash || fail "no names of threads"

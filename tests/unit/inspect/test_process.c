@@ -16,12 +16,14 @@
 
 #include <cmocka.h>
 
+#include "asleep.h"
 #include "go_image.h"
 #include "inspect/go_process.h"
 #include "inspect/process_maps.h"
 #include "inspect/process_memory.h"
 #include "inspect/stack_walk.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "sandbox.h"
 #include "unwind/go_program.h"
 #include "worker_server.h"
@@ -172,6 +174,7 @@ static void thread_runs_after_its_stack_was_read(void **state)
 	if (!child)
 		wait_for_ever(ends[1]);
 	assert_int_equal(read(ends[0], &byte, 1), 1);
+	wait_until(is_asleep(child));
 	assert_int_equal(stack_walk_open(&walk, worker_server(), child, &error), 0);
 	assert_int_equal(stack_walk_thread(&walk, getpid(), &error), -ESRCH);
 	assert_int_equal(stack_walk_thread(&walk, child, &error), 0);

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,10 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "inspect/stack_symbols.h"
 #include "inspect/stack_text.h"
 #include "inspect/stack_walk.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "symbolize/symbolize_options.h"
 #include "worker_server.h"
 
@@ -77,22 +78,6 @@ struct child {
 	struct error error;
 };
 
-/* Whether a process sleeps: before, it may be in the dynamic linker, which looks for pause(). */
-static bool is_asleep(pid_t pid)
-{
-	char path[64], text[128] = "", *name_end;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_true(read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	name_end = strrchr(text, ')');
-	assert_non_null(name_end);
-	return name_end[2] == 'S';
-}
-
 static struct child start(bool on_signal_stack)
 {
 	struct child child = {.pid = 0};
@@ -105,8 +90,7 @@ static struct child start(bool on_signal_stack)
 	assert_true(child.pid >= 0);
 	if (child.pid == 0)
 		outer(on_signal_stack);
-	while (!known->is_ready || !is_asleep(child.pid))
-		usleep(1000);
+	wait_until(known->is_ready && is_asleep(child.pid));
 	assert_int_equal(stack_walk_open(&child.walk, worker_server(), child.pid, &child.error), 0);
 	return child;
 }

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -20,6 +22,7 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "sample_profile.h"
 #include "sandbox.h"
 #include "sandbox/capabilities.h"
@@ -282,11 +285,14 @@ static void profiles_are_passed_when_it_is_their_turn(void **state)
 	static const char request[8192] = "spin";
 	const int places[] = {take_place(), take_place()};
 	unsigned int waiting = 0;
+	int ends[2], unread;
 	char *text;
-	int ends[2];
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	/* The server reads a request before it waits for a place. */
+	assert_int_equal(send_fd(server.socket, request, sizeof(request), ends[1]), 0);
+	wait_until(!ioctl(server.socket, SIOCOUTQ, &unread) && !unread);
 	while (!send_fd(server.socket, request, sizeof(request), ends[1]))
 		assert_in_range(++waiting, 1, 10000);
 	/* A job that can't ask does not wait. */
@@ -371,7 +377,7 @@ static void annotators_end_with_their_jobs(void **state)
 	}
 	start = now_ns(CLOCK_MONOTONIC);
 	while (count_annotators_at_work() < ANNOTATORS &&
-	       now_ns(CLOCK_MONOTONIC) - start < 10 * NS_PER_SECOND)
+	       now_ns(CLOCK_MONOTONIC) - start < hang_s() * NS_PER_SECOND)
 		usleep(10000);
 	begun = count_annotators_at_work();
 	for (int i = 0; i < ANNOTATORS; i++) {

@@ -194,14 +194,15 @@ static void keep_message(const char *text)
 static void start(void)
 {
 	int ends[2], fd = listen_on(in_sandbox("http"));
+	pid_t pid;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	config.listeners[0].socket = fd;
 	config.socket = ends[1];
-	shared->server = fork();
-	assert_true(shared->server >= 0);
-	if (!shared->server) {
-		shared->server = getpid();
+	pid = fork();
+	assert_true(pid >= 0);
+	shared->server = pid ? pid : getpid();
+	if (!pid) {
 		close(ends[0]);
 		serve_and_exit(&config);
 	}

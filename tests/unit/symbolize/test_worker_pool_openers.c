@@ -326,6 +326,20 @@ static struct worker_job job_of(const char *path, size_t index)
 	};
 }
 
+/*
+ * As in patience.c, and for killed processes, which are given up after 200 ms: on a busy machine,
+ * they may end later.
+ */
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	struct timespec time;
+
+	if (count == 1 && timeout >= 200)
+		timeout = limits_pass && timeout > 200 ? 0 : timeout + hang_ms();
+	time = (struct timespec){timeout / 1000, timeout % 1000 * 1000000};
+	return ppoll(fds, count, timeout < 0 ? NULL : &time, NULL);
+}
+
 /* No run leaves a descriptor or an opener. */
 static void run_pool(struct worker_pool *pool, const struct worker_job *jobs, size_t count)
 {

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -222,6 +223,20 @@ func spin(n *uint64) {
 	}
 }
 
+// waitUntilParked waits until main alone runs or could run: the others have begun, and park.
+func waitUntilParked() {
+	for looks := 0; looks < 3000; looks++ {
+		// A goroutine that enters a system call counts as parked before it blocks.
+		time.Sleep(100 * time.Millisecond)
+		var text strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&text, 2)
+		if strings.Count(text.String(), " [running")+strings.Count(text.String(), " [runnable") == 1 {
+			return
+		}
+	}
+	panic("goroutines do not park")
+}
+
 func main() {
 	prefix := os.Args[1]
 	copies := 1
@@ -244,8 +259,7 @@ func main() {
 	}
 	started.Wait()
 	blockFinalizer()
-	// They have begun, and need time to park.
-	time.Sleep(500 * time.Millisecond)
+	waitUntilParked()
 	writeProfile(prefix+".pb.gz", 0)
 	writeProfile(prefix+".txt", 2)
 	if len(os.Args) > 3 {
