@@ -53,9 +53,9 @@ def session_above_its_budget_is_throttled():
 
 @tight_test
 def ticks_beyond_the_maximum_are_counted():
-    """With small limits and a depth of 1 the budget counts 100 ns of a tick, and each tick takes longer. At 400 Hz the ticks
-    take more than the budget, and what it counts is a small part of it."""
-    session = use(Session(rate=400, budget=S.BUDGET_MAX, max_depth=1, cpus="0", pids=[keep_busy(0).pid]))
+    """With small limits and a depth of 1 the budget counts 100 ns of a tick, and each tick takes longer. At 4,000 Hz the
+    ticks take more than the budget, 250 ns each, and what it counts is less than half of it."""
+    session = use(Session(rate=4000, budget=S.BUDGET_MAX, max_depth=1, cpus="0", pids=[keep_busy(0).pid]))
     session.start()
 
     def stats_after(ticks):
@@ -63,17 +63,17 @@ def ticks_beyond_the_maximum_are_counted():
         return wait_until(lambda: (stats := session.stats())["ticks"] >= last and stats, "ticks")
 
     def mappings_are_read():
-        """They are charged, too, in a window of 40 ticks."""
+        """They are charged, too, in a window of 400 ticks."""
         charged = session.stats()["worker_overhead_ns"]
-        return charged and stats_after(ticks=200)["worker_overhead_ns"] == charged
+        return charged and stats_after(ticks=2000)["worker_overhead_ns"] == charged
     wait_until(mappings_are_read, "the end of the work for a new process")
     before = session.stats()["throttled"]
     session.set(budget=BUDGET)
-    stats_after(ticks=500)
+    stats_after(ticks=5000)
     session.stop()
     stats = session.stats()
     check_equal(stats["long_ticks"], stats["ticks"], "ticks beyond the maximum")
-    check(stats["overhead_ns"] > 100 * stats["ticks"], f"the overhead is only what the budget counts: {stats}")
+    check(stats["overhead_ns"] > 250 * stats["ticks"], f"the ticks take less than the budget: {stats}")
     check_equal(stats["throttled"], before, "times that the session was throttled")
 
 
