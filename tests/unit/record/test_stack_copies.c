@@ -713,6 +713,30 @@ static void file_of_an_earlier_id_is_not_stale(void **state)
 	mapped_file_release(fixture->mapped, file);
 }
 
+/* The id leads to a copy that was changed: it gives way to the id of the next report. */
+static void stale_file_has_no_id(void **state)
+{
+	const int64_t end = now_ns(CLOCK_MONOTONIC) + DEADLINE_NS;
+	struct fixture *fixture = *state;
+	bool found = false;
+	uint64_t first = fake_file(fixture->mapped, &fixture->files, "/proc/self/exe"), id;
+
+	while (!pushed_size(fixture, first, &found)) {
+		assert_true(now_ns(CLOCK_MONOTONIC) < end);
+		run_once(fixture);
+	}
+	assert_true(fixture->files.fds[first - 1] >= 0);
+	fixture->push_err = -ESTALE;
+	fake_file(fixture->mapped, &fixture->files, "/proc/self/exe");
+	assert_int_equal(fixture->files.fds[first - 1], -1);
+	id = fake_file(fixture->mapped, &fixture->files, "/proc/self/exe");
+	assert_true(fixture->files.fds[id - 1] >= 0);
+	while (fixture->files.fds[id - 1] >= 0) {
+		assert_true(now_ns(CLOCK_MONOTONIC) < end);
+		run_once(fixture);
+	}
+}
+
 /* A file that is open, by another id, may be another one than the file of the table. */
 static void tables_are_made_of_the_file_of_their_id(void **state)
 {
@@ -875,6 +899,7 @@ int main(void)
 		TEST(known_tables_are_no_error),
 		TEST(stale_files_are_compiled_once),
 		TEST(file_of_an_earlier_id_is_not_stale),
+		TEST(stale_file_has_no_id),
 		TEST(tables_are_made_of_the_file_of_their_id),
 		TEST(stop_ends_all_jobs),
 		TEST(tables_are_forgotten_with_their_files),
