@@ -657,7 +657,7 @@ static void keep_run(struct runs *runs, struct stackbeat_unwind_run run)
 {
 	uint32_t shortest = 0;
 
-	if (run.end - run.start < RUN_MIN)
+	if (run_size(&run) < RUN_MIN)
 		return;
 	if (runs->count == STACKBEAT_UNWIND_RUNS_MAX) {
 		for (uint32_t i = 1; i < runs->count; i++) {
@@ -673,8 +673,33 @@ static void keep_run(struct runs *runs, struct stackbeat_unwind_run run)
 	runs->list[runs->count++] = run;
 }
 
+static uint64_t runs_bytes(const struct runs *runs)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < runs->count; i++)
+		bytes += run_size(&runs->list[i]);
+	return bytes;
+}
+
+/* The bytes of the rows that have a rule. */
+static uint64_t code_bytes(const struct rows *rows)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i + 1 < rows->count; i++) {
+		if (rows->rules[i] != RULE_NONE)
+			bytes += rows->starts[i + 1] - rows->starts[i];
+	}
+	return bytes;
+}
+
 /*
- * Finds the longest runs. Rows of other rules are part of a run if no call ends in them: no address
+ * Finds the longest runs, if they have half of the code or more. In other files, single functions
+ * have a frame pointer: a walk would enter and leave a run at each of them, which takes longer than
+ * their rules, and meet more parts of a file than it remembers.
+ *
+ * Rows of other rules are part of a run if no call ends in them: no address
  * before a return address is there. Other kinds of rows are found by addresses that no call has
  * pushed, such as a signal's return trampoline, and what is between functions is not known
  * to be code.
@@ -701,6 +726,8 @@ static void find_runs(const struct table_builder *builder, const struct rows *ro
 	}
 	if (run.end)
 		keep_run(runs, run);
+	if (runs_bytes(runs) < code_bytes(rows) / 2)
+		runs->count = 0;
 }
 
 static size_t align_size(size_t size)

@@ -774,6 +774,23 @@ static void the_longest_runs_are_kept(void **state)
 	check_runs(builder, 0, ends, STACKBEAT_UNWIND_RUNS_MAX);
 }
 
+/* Functions with a frame pointer among others: each would be a run that a walk enters for one
+ * frame. */
+static void few_functions_with_frame_pointers_are_no_runs(void **state)
+{
+	static const uint32_t run[][2] = {{FRAMED_BODY, FRAMED_RET}};
+	const uint64_t twice = (uint64_t)2 * (FRAMED_RET - FRAMED_BODY);
+
+	(void)state;
+	for (uint64_t code = twice; code <= twice + 2; code += 2) {
+		struct table_builder *builder = new_builder();
+
+		add_framed(builder, 0);
+		add_row(builder, TEXT + FRAMED_SIZE, TEXT + code, rsp_row(32));
+		check_runs(builder, TEXT + FRAMED_SIZE, run, code == twice);
+	}
+}
+
 /* A run, or the code between two, around each offset. */
 static void code_is_narrowed_to_a_run(void **state)
 {
@@ -853,6 +870,7 @@ int main(void)
 		cmocka_unit_test(rows_without_caller_end_a_run),
 		cmocka_unit_test(other_frames_are_no_run),
 		cmocka_unit_test(the_longest_runs_are_kept),
+		cmocka_unit_test(few_functions_with_frame_pointers_are_no_runs),
 		cmocka_unit_test(code_is_narrowed_to_a_run),
 		cmocka_unit_test(a_changed_table_is_refused_or_safe),
 	};
