@@ -115,16 +115,20 @@ struct sb_walk {
 	/* The last step was by rbp where the thread was interrupted in code that may not use it for frames. */
 	bool is_guess;
 	s32 faults_left;	/* unreadable words until the walk ends */
+	u16 changes_left;	/* changes of range until only the careful path goes on */
 	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
 
 /*
- * Bounds of a walk, whatever table and stack it meets: below 100,000 instructions. An unreadable word costs
- * some 1,000, twice if a fast loop meets it first; a frame of a fast loop 14 to 83; a turn of the careful
- * path 370, so it counts as further frames. A walk that fills the caches takes a turn for each new address,
+ * Bounds of a walk, whatever table and stack it meets: below 100,000 instructions. A frame of a fast loop
+ * takes 14 to 86; up to 8 more where it changes the range, and 32 where that is searched for, which counts
+ * as further changes; a turn of the careful path 370, so it counts as further frames; an unreadable word some
+ * 1,000, twice if a fast loop meets it first. A walk that fills the caches takes a turn for each new address,
  * and later ones take few: a stack of 1,023 frames may take 19, one of 200 frames 200.
  */
 #define SB_FAULTS_MAX 4
+#define SB_CHANGES_MAX 512
+#define SB_SEARCH_CHANGES 5
 #define SB_WORK_FRAMES_MAX 1100
 #define SB_TURN_FRAMES 4
 /* A walk is begun again, to follow rbx, up to this number of frames. */
@@ -521,12 +525,18 @@ static __always_inline bool sb_range_takes(const struct sb_walk_range *range, u6
  * `ranges` follows from its first use, so that stacks of one program would cost more or less by chance.
  */
 static __always_inline struct sb_walk_range *
-sb_walk_next_range(struct sb_walk_space *space, struct sb_walk_range *from, u64 rip)
+sb_walk_next_range(struct sb_walk *walk, struct sb_walk_range *from, u64 rip)
 {
 	struct sb_walk_range *range = from->next;
+	struct sb_walk_space *space = walk->space;
 
 	if (likely(sb_range_takes(range, rip)))
 		return range;
+	if (unlikely(walk->changes_left < SB_SEARCH_CHANGES)) {
+		walk->changes_left = 0;
+		return NULL;
+	}
+	walk->changes_left -= SB_SEARCH_CHANGES;
 	/* No index: UBSAN would check it, by a call with user access enabled. */
 	for (range = space->ranges; range < space->ranges + SB_RANGES; range++) {
 		if (sb_range_takes(range, rip)) {
@@ -668,7 +678,12 @@ by_rbp:
 		fast.rip = rip;
 		if (unlikely(rip + part.minus_low >= part.size)) {
 outside:
-			other = sb_walk_next_range(walk->space, range, fast.rip);
+			if (unlikely(!walk->changes_left)) {
+				end = SB_WALK_STEPPED;
+				break;
+			}
+			walk->changes_left--;
+			other = sb_walk_next_range(walk, range, fast.rip);
 			if (!other) {
 				end = SB_WALK_STEPPED;
 				break;
@@ -1160,6 +1175,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 
 	sb_walk_use_maps(walk, maps);
 	walk->faults_left = SB_FAULTS_MAX;
+	walk->changes_left = SB_CHANGES_MAX;
 	range = walk->space->first;
 	if (unlikely(!sb_range_has(range, regs->ip)))
 		range = sb_walk_first_range(walk->space, regs->ip);

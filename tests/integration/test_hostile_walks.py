@@ -25,10 +25,11 @@ RBP_SAVED, RBP_AT_RBP, RBX_SAVED = 1, 2, 8
 class Hostile:
     """The program hostile_walk with a stack, and the table of its code."""
 
-    def __init__(self, size, rule, holes=0, codes=1, step=0, last=None, rules=None, runs=(), frames=DEPTH + 20):
-        """`rule`: of all code, except the blocks of 256 bytes that are keys of `rules`."""
-        last = (codes - 1) * step + 8 if last is None else last
-        self.command = workload("hostile_walk", frames, size, holes, codes, step, last)
+    def __init__(self, size, rule, holes=0, order="0", step=0, last=None, rules=None, runs=(), frames=DEPTH + 20):
+        """`order`: digits, of the part of the code that each frame has, in turn. `rule`: of all code, except the blocks of 256
+        bytes that are keys of `rules`."""
+        last = int(max(order)) * step + 8 if last is None else last
+        self.command = workload("hostile_walk", frames, size, holes, order, step, last)
         self.rule, self.rules, self.runs = rule, rules or {}, runs
         self.code = self.turns = 0
 
@@ -58,13 +59,20 @@ STACKS = {
     "a register that the fast walk does not follow": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), last=32768, frames=1018,
                                                              rules={n: (64, RBX, 0, 0, 0) for n in (127, 128)}),
     "rules that are not cached": Hostile(64, (64, RSP, RBP_AT_RBP, 0, 0)),
-    "rules that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=3, step=4096),
-    "ranges that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=5, step=4096,
+    "rules that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="012", step=4096),
+    "ranges that evict each other": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="01234", step=4096,
                                             runs=[(4096 * n + 2048, 4096 * n + 2052) for n in range(15)]),
-    "rules of runs and frames in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=4, step=1024,
+    "rules of runs and frames in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="0123", step=1024,
                                                runs=[(4096 * n + 2048, 4096 * n + 3072) for n in range(15)]),
-    "bases in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), codes=2, step=4096,
+    "bases in turn": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="01", step=4096,
                              rules={block: (16, RBP, RBP_SAVED, -2, 0) for block in range(16, 32)}),
+    "ranges in an order that changes": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="012021", step=4096,
+                                               runs=[(4096 * n + 2048, 4096 * n + 2052) for n in range(3)]),
+    "runs and frames in an order that changes": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="012021", step=4096,
+                                                        runs=[(4096 * n + 2048, 4096 * n + 2052) for n in range(2)] + [(8192, 12288)]),
+    "ranges in an order that changes, and then does not": Hostile(64, (64, RSP, RBP_SAVED, -2, 0), order="012021" * 10 + "02" * 490,
+                                                                  step=4096,
+                                                                  runs=[(4096 * n + 2048, 4096 * n + 2052) for n in range(3)]),
     "signal frames": Hostile(256, (0, SIGNAL, 0, 0, 0)),
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hostile_walk FRAMES SIZE HOLES CODES STEP LAST
+ * hostile_walk FRAMES SIZE HOLES ORDER STEP LAST
  *
  * Prints the address of 65536 bytes of code, and of the number of its turns, and spins at its
  * beginning, on a stack for an unwind table that the test writes. Frame n has SIZE bytes:
  *	rsp + 160, + 168	rsp and rip of its caller, as a signal handler has them
  *	CFA - 16		the address of this word in its caller
- *	CFA - 8			its return address: code + STEP * (n % CODES) + 8,
- *				in the last one code + LAST
+ *	CFA - 8			its return address: code + STEP * (digit n of ORDER, again and
+ *				again) + 8, in the last one code + LAST
  * At the beginning, rbp is the address of the word at CFA - 16. With HOLES, each second
  * page can't be read, from the first one on: with frames of two pages, the words from the
  * CFA on.
@@ -32,7 +32,8 @@ __asm__("spin_on:\n"
 NOINLINE int main(int argc, char **argv)
 {
 	u64 frames = argument(argc, argv, 1, 1), size = argument(argc, argv, 2, 256);
-	u64 holes = argument(argc, argv, 3, 0), codes = argument(argc, argv, 4, 1);
+	u64 holes = argument(argc, argv, 3, 0), digits = 0;
+	const char *order = argc > 4 ? argv[4] : "0";
 	u64 step = argument(argc, argv, 5, 0), last = argument(argc, argv, 6, 0);
 	u64 bytes = (frames * size + 2 * PAGE) & ~(PAGE - 1ull);
 	long at = map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -40,8 +41,11 @@ NOINLINE int main(int argc, char **argv)
 
 	if (at < 0)
 		return 1;
+	while (order[digits])
+		digits++;
 	for (u64 i = 0; i < frames; i++) {
-		address = (u64)code + (i + 1 < frames ? step * (i % codes) + 8 : last);
+		address = (u64)code +
+			  (i + 1 < frames ? step * (u64)(order[i % digits] - '0') + 8 : last);
 		cfa = rsp + (i + 1) * size;
 		((u64 *)cfa)[-1] = address;
 		((u64 *)cfa)[-2] = cfa + size - 16;
