@@ -67,6 +67,38 @@ struct sb_walk_range {
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
 
+/* The words of a tail, and the distance of the last one from rsp, in words. */
+#define SB_TAIL_WORDS 5u
+#define SB_TAIL_SPAN (1u << 16)
+
+/*
+ * The outermost frames of a walk, from a return address on at which it has left a range: main() and the
+ * first functions of threads are called by the same ones each time. Their rules read words of the stack at
+ * places that follow from rsp and rbp alone. So if these words are the same in another stack, relative to
+ * its rsp where they are values of rbp, its rules lead to the same callers.
+ */
+struct sb_walk_tail {
+	u64 rip;	/* the return address */
+	u64 rbp, rbp_mask;	/* rbp - rsp, of the bits of the mask: 0 if no rule uses this rbp */
+	u32 frames;	/* with the one of `rip`; 0: there is no tail */
+	u32 words;	/* the return addresses behind `rip`, then saved values of rbp - rsp that rules use */
+	u32 span;	/* bytes above rsp, to the end of the last word */
+	u16 places[SB_TAIL_WORDS];	/* of the words, in words above rsp */
+	u64 values[SB_TAIL_WORDS];
+};
+
+/*
+ * A walk notes where it leaves a range, if it has noted no such place for this number of frames. Tails are
+ * looked for from a noted place on that is at most these frames and the words of a tail before the end.
+ */
+#define SB_TAIL_REACH 12
+
+#define SB_TAILS 2u
+/* One walk in this number, of the walks that could have taken a tail and have not, replaces one. */
+#define SB_TAIL_MISSES 16u
+/* A walk looks for its tail at most this number of times: a hostile stack could leave a range at each frame. */
+#define SB_TAIL_TRIES 64u
+
 /* What walks have found in a state of an array of mappings, which keeps the tables alive. */
 struct sb_walk_space {
 	u64 serial;	/* of the state; others may have been freed. 0: none */
@@ -74,7 +106,10 @@ struct sb_walk_space {
 	struct sb_walk_range ranges[SB_RANGES];
 	struct sb_walk_range *first;	/* the range of the first frame of a walk: looked at first */
 	u32 next_range;	/* a new range replaces this one, modulo SB_RANGES */
+	u32 tail_misses;	/* walks that could have taken a tail, and have not */
 	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
+	/* Without `go` only: what a thread has of goroutines follows from the range of the last frame. */
+	struct sb_walk_tail tails[SB_TAILS];
 } ____cacheline_aligned;
 
 /* Processes and sessions take turns on a CPU. */
@@ -103,6 +138,8 @@ struct sb_walk {
 	struct sb_walk_space *space;
 	struct sb_walk_range *range;	/* of the frame */
 	struct sb_fast fast;	/* where sb_follow() has ended */
+	/* Where it has left a range: see SB_TAIL_REACH. to = NULL: nowhere, or it has taken a tail. */
+	struct sb_fast left;
 
 	struct stackbeat_unwind_frame frame;
 	const struct pt_regs *regs;	/* registers of the first frame, until they are in `frame` */
@@ -115,6 +152,7 @@ struct sb_walk {
 	/* The last step was by rbp where the thread was interrupted in code that may not use it for frames. */
 	bool is_guess;
 	s32 faults_left;	/* unreadable words until the walk ends */
+	u16 tail_tries;	/* how often the walk still looks for its tail */
 	u16 changes_left;	/* changes of range until only the careful path goes on */
 	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
@@ -578,15 +616,71 @@ static noinline struct sb_walk_range *sb_walk_first_range(struct sb_walk_space *
 	return range;
 }
 
+/* The tail that begins with a return address; NULL: none. */
+static __always_inline const struct sb_walk_tail *sb_walk_find_tail(const struct sb_walk_space *space,
+								    u64 rip)
+{
+	const struct sb_walk_tail *tail = space->tails;
+
+	/* No index, see sb_walk_next_range(). */
+	if (likely(tail->rip == rip))
+		return tail;
+	tail++;
+	return tail->rip == rip ? tail : NULL;
+}
+
+/*
+ * Takes the frames of a tail, if the stack has them. fast->rip is its return address, which was not stored
+ * yet. In a user access section. `limit`: of rsp.
+ */
+static __always_inline bool sb_follow_tail(struct sb_walk *walk, struct sb_fast *fast,
+					   const struct sb_walk_tail *tail, const u64 *to_end,
+					   unsigned long limit, unsigned long user_mask)
+{
+	const u64 *value = tail->values, *values_end = value + tail->words;
+	const u64 frames = tail->frames, *callers_end = value + frames - 1;
+	unsigned long rsp = fast->rsp, word;
+	const u16 *place = tail->places;
+	u64 *to = fast->to, hash;
+
+	if (unlikely(frames - 1 >= to_end - to || rsp - PAGE_SIZE >= limit - tail->span ||
+		     ((fast->rbp - rsp) ^ tail->rbp) & tail->rbp_mask))
+		return false;
+	/* Against speculation: whatever is predicted, a place is SB_TAIL_SPAN words higher at most. */
+	rsp &= user_mask;
+	*to++ = fast->rip;
+	hash = sb_hash(fast->hash, fast->rip);
+	for (; value < callers_end; value++, place++) {
+		unsafe_get_user(word, (u64 __user *)(rsp + *place * sizeof(u64)), unreadable);
+		if (unlikely(word != *value))
+			return false;
+		*to++ = word;
+		hash = sb_hash(hash, word);
+	}
+	for (; value < values_end; value++, place++) {
+		unsafe_get_user(word, (u64 __user *)(rsp + *place * sizeof(u64)), unreadable);
+		if (unlikely(word - rsp != *value))
+			return false;
+	}
+	fast->to = to;
+	fast->hash = hash;
+	return true;
+unreadable:
+	/* Without a sign: UBSAN would check it, by a call with user access enabled. */
+	walk->faults_left = (u32)walk->faults_left - 1;
+	return false;
+}
+
 /*
  * Follows rules of the cache, and frame pointers in runs, from *from on in *in, which has a table. One user
- * access section, in which function calls are not allowed.
+ * access section, in which function calls are not allowed. Sets walk->left.
  */
 static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct sb_fast *from,
 						  struct sb_walk_range **in, u64 *to_end,
 						  bool is_return_address)
 {
 	struct sb_fast fast = *from, start;
+	const struct sb_walk_tail *tail;
 	unsigned long user_size = TASK_SIZE_MAX;
 	struct sb_walk_range *range = *in, *other;
 	struct sb_fast_range part = sb_fast_range(range);
@@ -685,6 +779,22 @@ outside:
 				break;
 			}
 			walk->changes_left--;
+			if (likely(walk->tail_tries)) {
+				walk->tail_tries--;
+				tail = sb_walk_find_tail(walk->space, fast.rip);
+				if (tail && likely(sb_follow_tail(walk, &fast, tail, to_end, limit,
+								  user_mask))) {
+					walk->left.to = NULL;
+					end = SB_WALK_DONE;
+					break;
+				}
+				/* Two comparisons a walk: they take time. */
+				if (tail)
+					walk->tail_tries -= min_t(u16, walk->tail_tries,
+								  SB_TAIL_TRIES / 2);
+				if ((size_t)(fast.to - walk->left.to) > SB_TAIL_REACH)
+					walk->left = fast;
+			}
 			other = sb_walk_next_range(walk, range, fast.rip);
 			if (!other) {
 				end = SB_WALK_STEPPED;
@@ -767,6 +877,16 @@ static __always_inline struct stackbeat_unwind_go *sb_walk_library(struct sb_wal
 	return &walk->libraries[space - walk->spaces][range - space->ranges];
 }
 
+/* Says that walks of the space may meet a runtime of Go. */
+static void sb_walk_set_go(struct sb_walk_space *space, const struct stackbeat_unwind_go *go)
+{
+	u32 i;
+
+	space->go = go;
+	for (i = 0; i < SB_TAILS; i++)
+		space->tails[i] = (struct sb_walk_tail){};
+}
+
 /*
  * Reads where ld.so has put the g of threads in this process, for a range with the runtime of a library. This
  * is before the walks, which take no more instructions than in a program: no code of the library runs before
@@ -785,7 +905,7 @@ static noinline void sb_walk_find_library(struct sb_walk *walk, struct sb_walk_s
 	*last = *go;
 	range->go = go;
 	/* Another range may take the place of this one. */
-	space->go = last;
+	sb_walk_set_go(space, last);
 }
 
 /* Sets the range of the walk to the range of an address, which is in none of the known ranges. */
@@ -844,10 +964,12 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	/* A return address at the end of the range may be a trampoline behind it. */
 	range->returns = range->size - 1;
 	if (table->view.go->curg) {
-		if (likely(!table->view.go->tls_in_memory))
-			range->go = space->go = table->view.go;
-		else
+		if (likely(!table->view.go->tls_in_memory)) {
+			range->go = table->view.go;
+			sb_walk_set_go(space, range->go);
+		} else {
 			sb_walk_find_library(walk, space, range);
+		}
 	}
 	walk->range = range;
 	return SB_RANGE_FOUND;
@@ -1175,6 +1297,161 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 	return SB_SHAPE_USER(walk->to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk->table_frames);
 }
 
+/* A frame, and what the tail that is being read has of it. */
+struct sb_tail_frame {
+	u64 rsp, rbp, rip;
+	u64 base;	/* the first rsp of the tail */
+	u64 rbp_at;	/* where rbp was saved */
+	bool is_first_rbp, has_rbp;	/* rbp is the first one of the tail; the tail has it */
+	u32 callers;	/* of the tail, so far */
+};
+
+/* Begins the tail with a frame. */
+static void sb_tail_begin(struct sb_walk_tail *tail, struct sb_tail_frame *frame, u32 callers)
+{
+	*tail = (struct sb_walk_tail){ .rip = frame->rip, .frames = callers + 1, .words = callers };
+	frame->base = frame->rsp;
+	frame->is_first_rbp = true;
+	frame->has_rbp = false;
+	frame->callers = 0;
+}
+
+/* Sets a word. Returns false if its address is too far from rsp. */
+static bool sb_tail_set(struct sb_walk_tail *tail, u32 number, u64 base, u64 address, u64 value)
+{
+	u64 place = (address - base) / sizeof(u64);
+
+	if (place >= SB_TAIL_SPAN)
+		return false;
+	tail->places[number] = place;
+	tail->values[number] = value;
+	tail->span = max_t(u32, tail->span, (place + 1) * sizeof(u64));
+	return true;
+}
+
+/* The CFA follows from rbp. Returns false if the tail has no room for it. */
+static bool sb_tail_add_rbp(struct sb_walk_tail *tail, struct sb_tail_frame *frame)
+{
+	if (frame->has_rbp)
+		return true;
+	frame->has_rbp = true;
+	if (frame->is_first_rbp) {
+		tail->rbp = frame->rbp - frame->base;
+		tail->rbp_mask = U64_MAX;
+		return true;
+	}
+	return tail->words < SB_TAIL_WORDS &&
+	       sb_tail_set(tail, tail->words++, frame->base, frame->rbp_at, frame->rbp - frame->base);
+}
+
+/* In a run, each return address has this rule. */
+static const struct sb_cached_rule sb_run_rule = {
+	.key = (u64)SB_RULE_RBP_SAVED << SB_KIND_SHIFT,
+	.cfa = 2 * sizeof(u64),
+	.rbp = -2 * (int)sizeof(u64),
+};
+
+/* The rule of a return address and its range, if a fast loop has followed it lately; NULL: it has not. */
+static const struct sb_cached_rule *sb_walk_known_rule(struct sb_walk *walk, u64 rip,
+						       const struct sb_walk_range **range)
+{
+	const struct sb_cached_rule *rule;
+
+	*range = sb_walk_known_range(walk->space, rip - 1);
+	if (!*range || !(*range)->table)
+		return NULL;
+	if ((*range)->is_run)
+		return &sb_run_rule;
+	if (!sb_cache_find(walk, rip - ((*range)->low + 1), rip + (*range)->key - 1, &rule))
+		return NULL;
+	return rule;
+}
+
+/*
+ * Steps to the caller of a frame, as sb_follow() does. Returns false if the tail can't have it, or the
+ * stack has changed.
+ */
+static bool sb_walk_step_tail(struct sb_walk *walk, const struct sb_cached_rule *rule,
+			      struct sb_tail_frame *frame, struct sb_walk_tail *tail)
+{
+	enum sb_rule_kind kind = rule->key >> SB_KIND_SHIFT;
+	u64 cfa = rule->cfa + (kind == SB_RULE_RBP_SAVED ? frame->rbp : frame->rsp);
+
+	if (tail->frames && kind == SB_RULE_RBP_SAVED && !sb_tail_add_rbp(tail, frame))
+		return false;
+	if (cfa <= frame->rsp || (cfa & 7) ||
+	    !sb_walk_read(walk, cfa - sizeof(u64), &frame->rip))
+		return false;
+	if (tail->frames && !sb_tail_set(tail, frame->callers++, frame->base, cfa - sizeof(u64),
+					 frame->rip))
+		return false;
+	if (kind != SB_RULE_RSP) {
+		frame->rbp_at = cfa + rule->rbp;
+		frame->is_first_rbp = false;
+		frame->has_rbp = false;
+		if (!sb_walk_read(walk, frame->rbp_at, &frame->rbp))
+			return false;
+	}
+	frame->rsp = cfa;
+	return true;
+}
+
+/*
+ * Sets *tail to the outermost frames of a walk that has ended at `to`: takes the steps from walk->left on
+ * once more, for the places of the words. Returns whether the frames are a tail.
+ */
+static bool sb_walk_read_tail(struct sb_walk *walk, const u64 *to, struct sb_walk_tail *tail)
+{
+	const u64 *stored = walk->left.to;
+	struct sb_tail_frame frame = {
+		.rsp = walk->left.rsp,
+		.rbp = walk->left.rbp,
+		.rip = walk->left.rip,
+	};
+	const struct sb_walk_range *range, *last = NULL;
+	const struct sb_cached_rule *rule;
+	u32 callers;
+
+	tail->frames = 0;
+	for (;; stored++) {
+		callers = to - stored - 1;
+		rule = sb_walk_known_rule(walk, frame.rip, &range);
+		/* The frames are the same as before, unless another thread changes the stack. */
+		if (!rule || frame.rip != *stored)
+			return false;
+		if (!tail->frames && callers <= SB_TAIL_WORDS && range != last)
+			sb_tail_begin(tail, &frame, callers);
+		if (!callers)
+			return tail->frames && rule->key >> SB_KIND_SHIFT == SB_RULE_END;
+		if (rule->key >> SB_KIND_SHIFT == SB_RULE_END ||
+		    !sb_walk_step_tail(walk, rule, &frame, tail))
+			return false;
+		last = range;
+	}
+}
+
+/* Keeps the outermost frames of a walk that has ended at `to`, for other walks of the space. */
+static noinline void sb_walk_keep_tail(struct sb_walk *walk, const u64 *to)
+{
+	struct sb_walk_space *space = walk->space;
+	u32 misses = space->tail_misses++, i;
+	struct sb_walk_tail tail;
+
+	/* Farther from the end, no tail begins, or the walk would have left a range again. */
+	if (misses % SB_TAIL_MISSES || space->go ||
+	    to - walk->left.to > SB_TAIL_REACH + SB_TAIL_WORDS + 1 ||
+	    !sb_walk_read_tail(walk, to, &tail))
+		return;
+	for (i = 0; i < SB_TAILS; i++) {
+		/* Otherwise the first one would be found, and not this. */
+		if (space->tails[i].rip == tail.rip)
+			break;
+	}
+	if (i == SB_TAILS)
+		i = misses / SB_TAIL_MISSES % SB_TAILS;
+	space->tails[i] = tail;
+}
+
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
 			  u64 *frames, u64 *frames_end, u64 *hash, u64 *misses)
 {
@@ -1192,7 +1469,9 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 
 	sb_walk_use_maps(walk, maps);
 	walk->faults_left = SB_FAULTS_MAX;
+	walk->tail_tries = SB_TAIL_TRIES;
 	walk->changes_left = SB_CHANGES_MAX;
+	walk->left.to = NULL;
 	range = walk->space->first;
 	if (unlikely(!sb_range_has(range, regs->ip)))
 		range = sb_walk_first_range(walk->space, regs->ip);
@@ -1215,6 +1494,8 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 			walk->range = range;
 			*hash = fast.hash;
 			count = fast.to - frames;
+			if (unlikely(walk->left.to))
+				sb_walk_keep_tail(walk, fast.to);
 			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
 			       SB_SHAPE_TABLE_FRAMES(count - 1);
 		}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import workloads
 from address_spaces import AddressSpaces
-from harness import (check, check_balance, check_equal, defer, fails_with, finish, load, long_exact_test, run,
+from harness import (check, check_balance, check_equal, defer, Failure, fails_with, finish, load, long_exact_test, run,
                      Skip, start, start_busy, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import FILE_VDSO, IOC_UNWIND_TABLE, PAGE, S, Session, STOP_NAMES
 from unwind_tables import HEADER, MAGIC, RULE, compile_table, pack_table, set_tables, unpack_table, wait_for_files
@@ -244,6 +244,45 @@ def settings_are_checked():
                                ({"stack_copy": 12}, errno.EINVAL)):
             with fails_with(code, str(settings), "must be"):
                 session.set(**settings)
+
+
+def code_with_frame_pointer(path):
+    """An address in a function of a file in which the CFA is rbp + 16, and rbp at CFA - 16."""
+    first, blocks, row_rules, row_starts, rules = unpack_table(compile_table(path))
+    by_rbp = {number for number, (cfa, base, places, rbp, _) in enumerate(rules)
+              if (cfa, base, places & ~8, rbp) == (16, S.REGISTER_RBP << 4 | 3, 1, -2)}
+    for block, (row, last) in enumerate(zip(blocks, blocks[1:])):
+        for number in range(row, last - 1):
+            if row_rules[number] in by_rbp and row_starts[number + 1] - row_starts[number] > 16:
+                return first + 256 * block + row_starts[number] + 8
+    raise Failure(f"{path} has no function with a frame pointer")
+
+
+@test
+def stacks_that_differ_in_one_word_have_their_own_callers():
+    """Walks remember the outermost frames of a stack, behind the last change of file, with the words that decide them."""
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so" in line)
+    process = start(*workload("tails", f"{code_with_frame_pointer(libc):x}"))
+    with Session(rate=2000, watermark=4096, pids=[process.pid]) as session:
+        session.start()
+        spaces = set_tables(session, process)
+        samples = session.read_until(lambda samples: sum(bool(sample.table_frames) for sample in samples) >= 10 * SAMPLES)
+        session.stop()
+        spaces.drain()
+        check_balance(session.stats())
+    stacks = Counter()
+    for sample in samples:
+        frames = spaces.symbolize(sample)
+        if sample.table_frames and frames[0].function.startswith("spin_"):
+            stacks[(frames[0].function, *(frame.function if frame.file == process.args[0] else Path(frame.file).name
+                                          for frame in frames[1:]), STOP_NAMES[sample.user_stop])] += 1
+    name = Path(os.path.realpath(libc)).name
+    # Between the change of rbp and of rsp, and back, the stack is the one of main().
+    stacks = Counter({stack: count for stack, count in stacks.items() if "main" not in stack})
+    check_equal(set(stacks), {*((f"spin_{n}", name, name, f"outer_{n}", "outermost") for n in (0, 1, 2, 3, 5)),
+                              ("spin_4", name, "fault")}, f"stacks of {stacks}")
+    for stack, count in stacks.items():
+        check(count >= SAMPLES, f"only {count} of {stack}")
 
 
 def file_of(spaces, process):
