@@ -271,19 +271,6 @@ static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 	return max;
 }
 
-/*
- * As sb_sampler_clamp(), of a tick. The tick after it comes later by the time that this one took, but
- * not by more than a window: *overhead is limited to that.
- */
-static noinline u64 sb_sampler_clamp_tick(struct sb_sampler *sampler, u64 *overhead)
-{
-	u64 counted = sb_sampler_clamp(sampler, *overhead);
-
-	sampler->long_ticks++;
-	*overhead = min(*overhead, sb_window_cycles);
-	return counted;
-}
-
 void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles)
 {
 	sampler->overhead += cycles;
@@ -372,49 +359,53 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 #define SB_COPY_GOROUTINE_SHIFT 24
 
 /*
- * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
- * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
- * the copy of the stack, if the session wants one; or if it is one of the 1-in-N samples with a copy.
+ * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the mappings of the
+ * space or their tables are not known: then *copy is the size of the copy of the stack, if the session
+ * wants one; or if it is one of the 1-in-N samples with a copy.
  */
-static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
-					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
-					   u32 *copy)
+static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler,
+						  struct sb_session *session,
+						  const struct pt_regs *regs, u64 *frames, u64 *end,
+						  struct stackbeat_sample *sample, u32 *copy)
 {
 	struct sb_space_cursor *cursor = &sampler->space_cursor;
-	u32 every = READ_ONCE(sampler->session->stack_copy_every);
+	u32 every = READ_ONCE(session->stack_copy_every);
 	const struct sb_unwind_maps *maps;
-	u64 user = SB_UNWIND_TABLE_MISSING;
 	u32 wanted;
+	u64 user;
 
-	if (!READ_ONCE(sampler->session->unwind_tables))
-		return sb_unwind_user_restored(regs, frames, end, &sample->hash);
-	sampler->copy_is_extra = every && !(sampler->copy_turn++ % every);
-	if (sampler->copy_is_extra)
-		*copy = READ_ONCE(sampler->session->stack_copy);
+	if (unlikely(every)) {
+		sampler->copy_is_extra = !(sampler->copy_turn++ % every);
+		if (sampler->copy_is_extra)
+			*copy = READ_ONCE(session->stack_copy);
+	}
 	maps = sb_space_maps(cursor, sample->address_space, sample->generation);
+	if (unlikely(!maps))
+		goto unknown;
 	/* Samples whose turn it may be don't take the fast path. */
-	if (maps && READ_ONCE(maps->frame_pointers) && !every) {
+	if (unlikely(READ_ONCE(maps->frame_pointers)) && !every) {
 		cursor->last.frame_pointers = sample->generation;
 		cursor->last.vdso_start = maps->vdso_start;
 		cursor->last.vdso_size = maps->vdso_size;
+		if (sb_frame_pointers_suffice(&cursor->last, regs, sample->generation))
+			return sb_unwind_user_restored(regs, frames, end, &sample->hash);
 	}
-	if (!maps || !sb_frame_pointers_suffice(&cursor->last, regs, sample->generation)) {
-		if (maps)
-			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash,
-						     &sampler->rule_misses);
-		if (user != SB_UNWIND_TABLE_MISSING) {
-			sampler->table_frames += SB_SHAPE_COUNT_TABLE_FRAMES(user);
-			wanted = READ_ONCE(sampler->session->goroutines);
-			/* The end of a sample has room for it. */
-			if (wanted)
-				*copy |= sb_unwind_goroutine(wanted,
-							     frames + SB_SHAPE_USER_FRAMES(user))
-					 << SB_COPY_GOROUTINE_SHIFT;
-			return user;
-		}
-		*copy = READ_ONCE(sampler->session->stack_copy);
-		sampler->copy_is_extra = false;
-	}
+	user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash, &sampler->rule_misses);
+	if (unlikely(user == SB_UNWIND_TABLE_MISSING))
+		goto unknown;
+	sampler->table_frames += SB_SHAPE_COUNT_TABLE_FRAMES(user);
+	if (likely(!(user & SB_SHAPE_GO)))
+		return user;
+	user &= ~SB_SHAPE_GO;
+	wanted = READ_ONCE(session->goroutines);
+	/* The end of a sample has room for it. */
+	if (wanted)
+		*copy |= sb_unwind_goroutine(wanted, frames + SB_SHAPE_USER_FRAMES(user))
+			 << SB_COPY_GOROUTINE_SHIFT;
+	return user;
+unknown:
+	*copy = READ_ONCE(session->stack_copy);
+	sampler->copy_is_extra = false;
 	return sb_unwind_user_restored(regs, frames, end, &sample->hash);
 }
 
@@ -562,11 +553,13 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
-						   sample->generation) ||
-			 (!READ_ONCE(session->unwind_tables) && !sb_has_uprobes(task)))
+						   sample->generation))
 			user = sb_unwind_user(regs, frames, end, &sample->hash);
+		else if (unlikely(!READ_ONCE(session->unwind_tables)))
+			user = sb_unwind_user_restored(regs, frames, end, &sample->hash);
 		else
-			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);
+			user = sb_sampler_unwind_user(sampler, session, regs, frames, end, sample,
+						      &copy);
 	}
 
 	*(u64 *)&sample->kernel_frames = kernel | user;
@@ -604,22 +597,22 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
  *
  * The instructions of a sample (6.1, gcc 12, user code with ten callers):
  *
- *	 12	entry, registers
+ *	 15	entry, registers
  *	 11	time-stamp counter, and the time from it
- *	 16	due time, lateness, CPU, counters
- *	  7	idle? filter? restricted?
- *	 16	available and wanted parts
- *	 14	room in the ring
+ *	 12	due time, lateness, CPU, counters
+ *	  8	idle? filter? restricted?
+ *	 23	available and wanted parts
+ *	 11	room in the ring
  *	 18	header, name of the thread
  *	  9	(no kernel part)
- *	 24	address space: as in the last sample?
- *	 23	arguments of the stack walk
+ *	 28	address space: as in the last sample?
+ *	 22	arguments of the stack walk
  *	205	the stack walk: 11 a frame, 16 a round of sixteen frames, 35 for the last
  *		round, 70 for its beginning and end
- *	 22	shape, size, publish, whether to wake the reader
- *	 18	overhead, budget
- *	 32	the next tick
- *	  8	exit
+ *	 20	shape, size, publish, whether to wake the reader
+ *	 17	overhead, budget
+ *	 34	the next tick
+ *	 11	exit
  *
  * The timer interrupt adds some 890. The kernel part of a read of /dev/zero, seven frames, adds
  * some 200. Optimizations of the stack walk that paid: frames in assembler (saves two each:
@@ -640,7 +633,6 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	u64 due = sb_sampler_due(sampler);
 	u64 period = sampler->period;
 	u64 weight = period, overhead, counted;
-	bool idle = sb_cpu_is_idle(task_flags);
 	u32 missed = sampler->missed;
 	const struct sb_filter *filter;
 
@@ -658,21 +650,29 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	sampler->tick_time += weight;
 
 	filter = rcu_dereference_sched(session->filter);
-	if (idle)
+	if (sb_cpu_is_idle(task_flags)) {
+		/* Idle without a switch (power clamping), or parking had taken too much. */
 		sampler->idle++;
-	else if (unlikely(filter) && !sb_filter_wants(filter, task))
+		sampler->parked = true;
+		here->parked = PF_IDLE;
+	} else if (unlikely(filter) && !sb_filter_wants(filter, task)) {
 		sampler->filtered++;
-	else if (unlikely(session->restricted))
+	} else if (unlikely(session->restricted)) {
 		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight,
 					     missed);
-	else
+	} else {
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, false);
+	}
 
 	overhead = rdtsc() - start + sb_interrupt_cycles;
 	sampler->overhead += overhead;
 	counted = overhead;
-	if (unlikely(overhead > READ_ONCE(session->overhead_max)))
-		counted = sb_sampler_clamp_tick(sampler, &overhead);
+	if (unlikely(overhead > READ_ONCE(session->overhead_max))) {
+		counted = sb_sampler_clamp(sampler, overhead);
+		sampler->long_ticks++;
+		/* The next tick comes later by the time that this one took, but not by more than a window. */
+		overhead = min(overhead, sb_window_cycles);
+	}
 	here->overhead += counted;
 	if (unlikely(here->overhead > sampler->limit || now >= sampler->window_end))
 		sb_sampler_account(sampler, now);
@@ -680,13 +680,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	period = sb_sampler_period(sampler);
 	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
 		       now + sb_cycles_to_ns(2 * overhead));
-	if (unlikely(idle)) {
-		/* Idle without a switch (power clamping), or parking had taken too much. */
-		sampler->parked = true;
-		here->parked = PF_IDLE;
-		return HRTIMER_NORESTART;
-	}
-	return HRTIMER_RESTART;
+	return unlikely(sampler->parked) ? HRTIMER_NORESTART : HRTIMER_RESTART;
 }
 
 /*

@@ -43,7 +43,7 @@ struct sb_sampler {
 	struct sb_kernel_walks kernel_walks;
 	u64 table_frames, rule_misses;
 	u32 copy_turn;		/* counts samples for stack_copy_every */
-	bool copy_is_extra;	/* of the current sample */
+	bool copy_is_extra;	/* of the current sample, if it has a copy */
 	u64 overhead;		/* cycles */
 	u64 tick_time;		/* ns represented by the ticks */
 	u64 limit;		/* here->overhead at which the budget is checked */

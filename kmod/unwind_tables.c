@@ -877,6 +877,12 @@ static __always_inline struct stackbeat_unwind_go *sb_walk_library(struct sb_wal
 	return &walk->libraries[space - walk->spaces][range - space->ranges];
 }
 
+/* SB_SHAPE_GO, if walks of the space may meet a runtime of Go. */
+static __always_inline u64 sb_walk_has_go(const struct sb_walk_space *space)
+{
+	return space->go ? SB_SHAPE_GO : 0;
+}
+
 /* Says that walks of the space may meet a runtime of Go. */
 static void sb_walk_set_go(struct sb_walk_space *space, const struct stackbeat_unwind_go *go)
 {
@@ -1294,7 +1300,8 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 	if (unlikely(stop < 0))
 		return SB_UNWIND_TABLE_MISSING;
 	*hash = walk->hash;
-	return SB_SHAPE_USER(walk->to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk->table_frames);
+	return SB_SHAPE_USER(walk->to - frames, stop) |
+	       SB_SHAPE_TABLE_FRAMES(walk->table_frames) | sb_walk_has_go(walk->space);
 }
 
 /* A frame, and what the tail that is being read has of it. */
@@ -1497,7 +1504,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 			if (unlikely(walk->left.to))
 				sb_walk_keep_tail(walk, fast.to);
 			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
-			       SB_SHAPE_TABLE_FRAMES(count - 1);
+			       SB_SHAPE_TABLE_FRAMES(count - 1) | sb_walk_has_go(walk->space);
 		}
 	}
 	/* An earlier walk's range may have a freed table, which sb_unwind_goroutine() would read. */
@@ -1524,8 +1531,6 @@ u32 sb_unwind_goroutine(u32 wanted, u64 *words)
 	/* A program may have several runtimes: the outermost frames show which of them runs the thread. */
 	const struct stackbeat_unwind_go *go = walk->range->go ?: walk->space->go;
 
-	if (!go)
-		return 0;
 	if (unlikely(!cpu_feature_enabled(X86_FEATURE_FSGSBASE)))
 		return sb_goroutine_read_slowly(wanted, words, go);
 	return sb_goroutine_read(wanted, words, go, rdfsbase());

@@ -21,12 +21,6 @@
 
 #ifdef CONFIG_UPROBES
 
-/* Whether the current task may have uretprobes: it has had a uprobe. */
-static __always_inline bool sb_has_uprobes(const struct task_struct *task)
-{
-	return READ_ONCE(task->utask);
-}
-
 /*
  * Whether the uretprobes of the current task can be read in this hard interrupt. Before 6.13 the
  * kernel frees them first, and unlinks them then: while it handles a breakpoint, and when the task
@@ -92,11 +86,6 @@ static inline void sb_uretprobes_restore(const struct return_instance *uretprobe
 #else
 
 struct return_instance;
-
-static __always_inline bool sb_has_uprobes(const struct task_struct *task)
-{
-	return false;
-}
 
 static inline const struct return_instance *sb_uretprobes(void)
 {
