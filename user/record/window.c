@@ -283,18 +283,22 @@ static void window_add_locations(struct window *window, const struct stack *stac
 				 size_t end, uint32_t *locations)
 {
 	struct added_frame *added = window->cache ? window->cache->last + depth : NULL;
-	uint32_t segment = SEGMENT_NONE, moved = SEGMENT_NONE, mapping = 0;
+	uint32_t segment = SEGMENT_NONE, moved = SEGMENT_NONE, shared = SEGMENT_NONE, mapping = 0;
+	const uint32_t *segments = stack_segments(stack);
 	struct jit_search search = {.mapping = NULL};
 	bool has_jit = false;
 
 	for (size_t i = 0; i < end; i++) {
-		const uint32_t own = segment_of(stack, i);
+		const uint32_t own = i < stack->kernel_frames ? SEGMENT_KERNEL : *segments++;
 		uint32_t to = own;
 		uint64_t address = stack->frames[i];
 
 		/* Callers are often in the same file. */
-		if (own != segment)
+		if (own != segment) {
 			has_jit = window_has_jit(window, stack, &search, own);
+			/* What may be in a perf map belongs to one process. */
+			shared = segment_may_be_jit(own) ? SEGMENT_NONE : own;
+		}
 		if (has_jit && jit_address(&search, stack, own, &address))
 			to += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
 		if (to != moved)
@@ -302,11 +306,8 @@ static void window_add_locations(struct window *window, const struct stack *stac
 		segment = own;
 		moved = to;
 		locations[i] = location_of(window, mapping, address);
-		/* What may be in a perf map belongs to one process. */
 		if (added)
-			*--added = (struct added_frame){
-				stack->frames[i], segment_may_be_jit(own) ? SEGMENT_NONE : own,
-				locations[i]};
+			*--added = (struct added_frame){stack->frames[i], shared, locations[i]};
 	}
 }
 
