@@ -137,8 +137,9 @@ def compare_with_own_profile(program, rounds):
     """Compares the shares of functions with the profile that Go's runtime makes of the program, and returns
     the stacks."""
     own = temporary_directory() / "own.pb.gz"
-    # The first run brings the unwind tables to the module.
-    recording = Recording("-F", 999, "--stack-copy", 65536,
+    # The first run brings the unwind tables to the module. Until the module knows the mappings of the second one, samples
+    # have copies, of which the smallest ring takes none, and this one 500.
+    recording = Recording("-F", 999, "--stack-copy", 65536, "--ring-size", "64M",
                           command=["sh", "-c", f"{program} {rounds} {own}; {program} {rounds}"])
     samples = [sample for sample in recording.profile().samples if sample.labels["comm"] == program.name]
     last = max(int(sample.labels["pid"]) for sample in samples)
