@@ -15,6 +15,7 @@
 #include "cli/record_options.h"
 #include "cli/sandbox_option.h"
 #include "debuginfo/file_cache.h"
+#include "debuginfo/kallsyms.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "sandbox/capabilities.h"
@@ -457,6 +458,8 @@ static int cmd_serve_run(struct http_process *server, int argc, char **argv, str
 	server->annotation.socket = -1;
 	/* Before this process forks others. */
 	access_clear(&server->access);
+	if (!err && kallsyms_share_input())
+		err = error_errno(error, ENOMEM, "can't serve");
 	if (!err)
 		err = cmd_serve_sample(server, command_line, error);
 	for (size_t i = 0; i < http->listener_count; i++)

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/param.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -350,8 +352,41 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 /* Standard input, read at an offset of its own, as processes share the position of it. */
 struct kallsyms_input {
 	off_t offset;
+	bool has_turn; /* of the processes that share it */
 	int lock; /* -1: none */
 };
+
+/* The processes of kallsyms_share_input(), in turn; NULL: there are none. */
+static pthread_mutex_t *input_turn;
+
+int kallsyms_share_input(void)
+{
+	pthread_mutexattr_t attributes;
+	void *memory;
+
+	if (input_turn)
+		return 0;
+	memory = mmap(NULL, sizeof(pthread_mutex_t), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	input_turn = memory;
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(input_turn, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return 0;
+}
+
+/* Waits as long as others read. Returns whether there is anything to end. */
+static bool begin_input_turn(void)
+{
+	/* The one before may have been killed. */
+	if (input_turn && pthread_mutex_lock(input_turn) == EOWNERDEAD)
+		pthread_mutex_consistent(input_turn);
+	return input_turn;
+}
 
 static ssize_t kallsyms_input_read(void *cookie, char *bytes, size_t size)
 {
@@ -369,6 +404,8 @@ static int kallsyms_input_close(void *cookie)
 
 	if (input->lock >= 0)
 		close(input->lock);
+	if (input->has_turn)
+		pthread_mutex_unlock(input_turn);
 	free(input);
 	return 0;
 }
@@ -376,7 +413,8 @@ static int kallsyms_input_close(void *cookie)
 /*
  * Returns a file that is locked as long as it is open, or -1. The kernel reads from the beginning
  * again for each read that does not follow the previous one, so two readers at a time would take
- * minutes. Other users can hold the lock, too, so that a reader does not wait for it for long.
+ * minutes. Other users can hold the lock, too, so that a reader does not wait for it for long: this
+ * is for processes that do not take turns.
  */
 static int lock_input(void)
 {
@@ -399,6 +437,7 @@ static FILE *kallsyms_open_input(void)
 
 	if (!input)
 		return NULL;
+	input->has_turn = begin_input_turn();
 	input->lock = lock_input();
 	stream = fopencookie(input, "r", functions);
 	if (!stream)

@@ -40,6 +40,12 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 void kallsyms_free(struct kallsyms *kallsyms);
 
 /*
+ * To be called before this process forks others that read kernel symbols: they read standard input
+ * in turn. Processes that are forked before can't disturb them. Returns 0 or -ENOMEM.
+ */
+int kallsyms_share_input(void);
+
+/*
  * Finds the function that holds a kernel address. *module is NULL for the kernel itself. The table
  * owns the strings. Returns false, with nothing set, if there is none. Among aliases, compiler
  * padding (__pfx_, __cfi_) comes last, and before it the names of any module's first and last

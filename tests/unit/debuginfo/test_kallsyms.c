@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +33,33 @@ FILE *fopen(const char *path, const char *mode)
 	int fd = open(opened, flags | O_CLOEXEC, 0600);
 
 	return fd < 0 ? NULL : fdopen(fd, mode);
+}
+
+/* The reads of standard input by several processes; NULL: they are not watched. */
+static struct readers {
+	pid_t last; /* 0: it has reached the end */
+	bool stop_first; /* at its first read */
+	bool mixed; /* another one has read before */
+} * readers;
+
+/* Replaces libc's function. */
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	ssize_t got = syscall(SYS_pread64, fd, bytes, size, offset);
+
+	if (readers && fd == STDIN_FILENO) {
+		if (readers->last && readers->last != getpid())
+			readers->mixed = true;
+		readers->last = got > 0 ? getpid() : 0;
+		if (readers->stop_first) {
+			readers->stop_first = false;
+			raise(SIGSTOP);
+		}
+		/* It would take minutes. */
+		if (readers->mixed)
+			_exit(1);
+	}
+	return got;
 }
 
 static struct kallsyms *parse(const char *text)
@@ -769,6 +799,61 @@ static void test_standard_input_has_the_rights_of_its_opener(void **state)
 	close(before);
 }
 
+static pid_t start_reader(void)
+{
+	struct kallsyms *kallsyms = NULL;
+	struct error error;
+	pid_t pid = fork();
+
+	if (!pid) {
+		cover = "/dev/null";
+		_exit(kallsyms_read(KALLSYMS_PATH, &kallsyms, &error) != 0);
+	}
+	return pid;
+}
+
+/* The first one is stopped while it reads, for longer than processes wait that do not take turns,
+ * and then killed. */
+static void test_processes_read_standard_input_in_turn(void **state)
+{
+	const int before = dup(STDIN_FILENO), fd = open(KALLSYMS_PATH, O_RDONLY | O_CLOEXEC);
+	struct kallsyms *kallsyms = NULL;
+	struct error error;
+	pid_t first, others[3];
+	int status;
+
+	(void)state;
+	if (kallsyms_read(KALLSYMS_PATH, &kallsyms, &error))
+		skip();
+	kallsyms_free(kallsyms);
+	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+	close(fd);
+	readers = mmap(NULL, sizeof(*readers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	assert_ptr_not_equal(readers, MAP_FAILED);
+	assert_int_equal(kallsyms_share_input(), 0);
+	readers->stop_first = true;
+	first = start_reader();
+	assert_int_equal(waitpid(first, &status, WUNTRACED), first);
+	assert_true(WIFSTOPPED(status));
+	for (size_t i = 0; i < 3; i++)
+		others[i] = start_reader();
+	usleep(1300000);
+	assert_false(readers->mixed);
+	readers->last = 0;
+	kill(first, SIGKILL);
+	assert_int_equal(waitpid(first, &status, 0), first);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(waitpid(others[i], &status, 0), others[i]);
+		assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	}
+	assert_false(readers->mixed);
+	munmap(readers, sizeof(*readers));
+	readers = NULL;
+	assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+	close(before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -795,6 +880,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_packed_table),
 		cmocka_unit_test(test_covered_file_is_standard_input),
 		cmocka_unit_test(test_standard_input_has_the_rights_of_its_opener),
+		cmocka_unit_test(test_processes_read_standard_input_in_turn),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
