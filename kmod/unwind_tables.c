@@ -67,37 +67,37 @@ struct sb_walk_range {
 	bool is_run;	/* frame pointers lead to the callers of callers */
 };
 
-/* The words of a tail, and the distance of the last one from rsp, in words. */
-#define SB_TAIL_WORDS 5u
-#define SB_TAIL_SPAN (1u << 16)
+/* The words of a root, and the largest distance of a word from rsp, in words. */
+#define SB_ROOT_WORDS 5u
+#define SB_ROOT_SPAN (1u << 16)
 
 /*
- * The outermost frames of a walk, from a return address on at which it has left a range: main() and the
- * first functions of threads are called by the same ones each time. Their rules read words of the stack at
+ * The root of a stack: its outermost frames, from a return address on at which a walk has left a range. main()
+ * and the first functions of threads have the same callers each time. Their rules read words of the stack at
  * places that follow from rsp and rbp alone. So if these words are the same in another stack, relative to
  * its rsp where they are values of rbp, its rules lead to the same callers.
  */
-struct sb_walk_tail {
+struct sb_walk_root {
 	u64 rip;	/* the return address */
 	u64 rbp, rbp_mask;	/* rbp - rsp, of the bits of the mask: 0 if no rule uses this rbp */
-	u32 frames;	/* with the one of `rip`; 0: there is no tail */
+	u32 frames;	/* with the one of `rip`; 0: there is no root */
 	u32 words;	/* the return addresses behind `rip`, then saved values of rbp - rsp that rules use */
 	u32 span;	/* bytes above rsp, to the end of the last word */
-	u16 places[SB_TAIL_WORDS];	/* of the words, in words above rsp */
-	u64 values[SB_TAIL_WORDS];
+	u16 places[SB_ROOT_WORDS];	/* of the words, in words above rsp */
+	u64 values[SB_ROOT_WORDS];
 };
 
 /*
- * A walk notes where it leaves a range, if it has noted no such place for this number of frames. Tails are
- * looked for from a noted place on that is at most these frames and the words of a tail before the end.
+ * A walk notes where it leaves a range, if it has noted no such place for this number of frames. Roots are
+ * looked for from a noted place on that is at most these frames and the words of a root before the end.
  */
-#define SB_TAIL_REACH 12
+#define SB_ROOT_REACH 12
 
-#define SB_TAILS 2u
-/* One walk in this number, of the walks that could have taken a tail and have not, replaces one. */
-#define SB_TAIL_MISSES 16u
-/* A walk looks for its tail at most this number of times: a hostile stack could leave a range at each frame. */
-#define SB_TAIL_TRIES 64u
+#define SB_ROOTS 2u
+/* One walk in this number, of the walks that could have taken a root and have not, replaces one. */
+#define SB_ROOT_MISSES 16u
+/* A walk looks for its root at most this number of times: a hostile stack could leave a range at each frame. */
+#define SB_ROOT_TRIES 64u
 
 /* What walks have found in a state of an array of mappings, which keeps the tables alive. */
 struct sb_walk_space {
@@ -106,10 +106,10 @@ struct sb_walk_space {
 	struct sb_walk_range ranges[SB_RANGES];
 	struct sb_walk_range *first;	/* the range of the first frame of a walk: looked at first */
 	u32 next_range;	/* a new range replaces this one, modulo SB_RANGES */
-	u32 tail_misses;	/* walks that could have taken a tail, and have not */
+	u32 root_misses;	/* walks that could have taken a root, and have not */
 	const struct stackbeat_unwind_go *go;	/* of a table that has been in `ranges`; NULL: none */
 	/* Without `go` only: what a thread has of goroutines follows from the range of the last frame. */
-	struct sb_walk_tail tails[SB_TAILS];
+	struct sb_walk_root roots[SB_ROOTS];
 } ____cacheline_aligned;
 
 /* Processes and sessions take turns on a CPU. */
@@ -138,7 +138,7 @@ struct sb_walk {
 	struct sb_walk_space *space;
 	struct sb_walk_range *range;	/* of the frame */
 	struct sb_fast fast;	/* where sb_follow() has ended */
-	/* Where it has left a range: see SB_TAIL_REACH. to = NULL: nowhere, or it has taken a tail. */
+	/* Where it has left a range: see SB_ROOT_REACH. to = NULL: nowhere, or it has taken a root. */
 	struct sb_fast left;
 
 	struct stackbeat_unwind_frame frame;
@@ -152,7 +152,7 @@ struct sb_walk {
 	/* The last step was by rbp where the thread was interrupted in code that may not use it for frames. */
 	bool is_guess;
 	s32 faults_left;	/* unreadable words until the walk ends */
-	u16 tail_tries;	/* how often the walk still looks for its tail */
+	u16 root_tries;	/* how often the walk still looks for its root */
 	u16 changes_left;	/* changes of range until only the careful path goes on */
 	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
@@ -616,37 +616,37 @@ static noinline struct sb_walk_range *sb_walk_first_range(struct sb_walk_space *
 	return range;
 }
 
-/* The tail that begins with a return address; NULL: none. */
-static __always_inline const struct sb_walk_tail *sb_walk_find_tail(const struct sb_walk_space *space,
+/* The root that begins with a return address; NULL: none. */
+static __always_inline const struct sb_walk_root *sb_walk_find_root(const struct sb_walk_space *space,
 								    u64 rip)
 {
-	const struct sb_walk_tail *tail = space->tails;
+	const struct sb_walk_root *root = space->roots;
 
 	/* No index, see sb_walk_next_range(). */
-	if (likely(tail->rip == rip))
-		return tail;
-	tail++;
-	return tail->rip == rip ? tail : NULL;
+	if (likely(root->rip == rip))
+		return root;
+	root++;
+	return root->rip == rip ? root : NULL;
 }
 
 /*
- * Takes the frames of a tail, if the stack has them. fast->rip is its return address, which was not stored
+ * Takes the frames of a root, if the stack has them. fast->rip is its return address, which was not stored
  * yet. In a user access section. `limit`: of rsp.
  */
-static __always_inline bool sb_follow_tail(struct sb_walk *walk, struct sb_fast *fast,
-					   const struct sb_walk_tail *tail, const u64 *to_end,
+static __always_inline bool sb_follow_root(struct sb_walk *walk, struct sb_fast *fast,
+					   const struct sb_walk_root *root, const u64 *to_end,
 					   unsigned long limit, unsigned long user_mask)
 {
-	const u64 *value = tail->values, *values_end = value + tail->words;
-	const u64 frames = tail->frames, *callers_end = value + frames - 1;
+	const u64 *value = root->values, *values_end = value + root->words;
+	const u64 frames = root->frames, *callers_end = value + frames - 1;
 	unsigned long rsp = fast->rsp, word;
-	const u16 *place = tail->places;
+	const u16 *place = root->places;
 	u64 *to = fast->to, hash;
 
-	if (unlikely(frames - 1 >= to_end - to || rsp - PAGE_SIZE >= limit - tail->span ||
-		     ((fast->rbp - rsp) ^ tail->rbp) & tail->rbp_mask))
+	if (unlikely(frames - 1 >= to_end - to || rsp - PAGE_SIZE >= limit - root->span ||
+		     ((fast->rbp - rsp) ^ root->rbp) & root->rbp_mask))
 		return false;
-	/* Against speculation: whatever is predicted, a place is SB_TAIL_SPAN words higher at most. */
+	/* Against speculation: whatever is predicted, a place is SB_ROOT_SPAN words higher at most. */
 	rsp &= user_mask;
 	*to++ = fast->rip;
 	hash = sb_hash(fast->hash, fast->rip);
@@ -680,7 +680,7 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 						  bool is_return_address)
 {
 	struct sb_fast fast = *from, start;
-	const struct sb_walk_tail *tail;
+	const struct sb_walk_root *root;
 	unsigned long user_size = TASK_SIZE_MAX;
 	struct sb_walk_range *range = *in, *other;
 	struct sb_fast_range part = sb_fast_range(range);
@@ -779,20 +779,20 @@ outside:
 				break;
 			}
 			walk->changes_left--;
-			if (likely(walk->tail_tries)) {
-				walk->tail_tries--;
-				tail = sb_walk_find_tail(walk->space, fast.rip);
-				if (tail && likely(sb_follow_tail(walk, &fast, tail, to_end, limit,
+			if (likely(walk->root_tries)) {
+				walk->root_tries--;
+				root = sb_walk_find_root(walk->space, fast.rip);
+				if (root && likely(sb_follow_root(walk, &fast, root, to_end, limit,
 								  user_mask))) {
 					walk->left.to = NULL;
 					end = SB_WALK_DONE;
 					break;
 				}
 				/* Two comparisons a walk: they take time. */
-				if (tail)
-					walk->tail_tries -= min_t(u16, walk->tail_tries,
-								  SB_TAIL_TRIES / 2);
-				if ((size_t)(fast.to - walk->left.to) > SB_TAIL_REACH)
+				if (root)
+					walk->root_tries -= min_t(u16, walk->root_tries,
+								  SB_ROOT_TRIES / 2);
+				if ((size_t)(fast.to - walk->left.to) > SB_ROOT_REACH)
 					walk->left = fast;
 			}
 			other = sb_walk_next_range(walk, range, fast.rip);
@@ -889,8 +889,8 @@ static void sb_walk_set_go(struct sb_walk_space *space, const struct stackbeat_u
 	u32 i;
 
 	space->go = go;
-	for (i = 0; i < SB_TAILS; i++)
-		space->tails[i] = (struct sb_walk_tail){};
+	for (i = 0; i < SB_ROOTS; i++)
+		space->roots[i] = (struct sb_walk_root){};
 }
 
 /*
@@ -1304,19 +1304,19 @@ static noinline u64 sb_walk_rest(struct sb_walk *walk, const struct pt_regs *reg
 	       SB_SHAPE_TABLE_FRAMES(walk->table_frames) | sb_walk_has_go(walk->space);
 }
 
-/* A frame, and what the tail that is being read has of it. */
-struct sb_tail_frame {
+/* A frame, and what the root that is being read has of it. */
+struct sb_root_frame {
 	u64 rsp, rbp, rip;
-	u64 base;	/* the first rsp of the tail */
+	u64 base;	/* the first rsp of the root */
 	u64 rbp_at;	/* where rbp was saved */
-	bool is_first_rbp, has_rbp;	/* rbp is the first one of the tail; the tail has it */
-	u32 callers;	/* of the tail, so far */
+	bool is_first_rbp, has_rbp;	/* rbp is the first one of the root; the root has it */
+	u32 callers;	/* of the root, so far */
 };
 
-/* Begins the tail with a frame. */
-static void sb_tail_begin(struct sb_walk_tail *tail, struct sb_tail_frame *frame, u32 callers)
+/* Begins the root with a frame. */
+static void sb_root_begin(struct sb_walk_root *root, struct sb_root_frame *frame, u32 callers)
 {
-	*tail = (struct sb_walk_tail){ .rip = frame->rip, .frames = callers + 1, .words = callers };
+	*root = (struct sb_walk_root){ .rip = frame->rip, .frames = callers + 1, .words = callers };
 	frame->base = frame->rsp;
 	frame->is_first_rbp = true;
 	frame->has_rbp = false;
@@ -1324,31 +1324,31 @@ static void sb_tail_begin(struct sb_walk_tail *tail, struct sb_tail_frame *frame
 }
 
 /* Sets a word. Returns false if its address is too far from rsp. */
-static bool sb_tail_set(struct sb_walk_tail *tail, u32 number, u64 base, u64 address, u64 value)
+static bool sb_root_set(struct sb_walk_root *root, u32 number, u64 base, u64 address, u64 value)
 {
 	u64 place = (address - base) / sizeof(u64);
 
-	if (place >= SB_TAIL_SPAN)
+	if (place >= SB_ROOT_SPAN)
 		return false;
-	tail->places[number] = place;
-	tail->values[number] = value;
-	tail->span = max_t(u32, tail->span, (place + 1) * sizeof(u64));
+	root->places[number] = place;
+	root->values[number] = value;
+	root->span = max_t(u32, root->span, (place + 1) * sizeof(u64));
 	return true;
 }
 
-/* The CFA follows from rbp. Returns false if the tail has no room for it. */
-static bool sb_tail_add_rbp(struct sb_walk_tail *tail, struct sb_tail_frame *frame)
+/* The CFA follows from rbp. Returns false if the root has no room for it. */
+static bool sb_root_add_rbp(struct sb_walk_root *root, struct sb_root_frame *frame)
 {
 	if (frame->has_rbp)
 		return true;
 	frame->has_rbp = true;
 	if (frame->is_first_rbp) {
-		tail->rbp = frame->rbp - frame->base;
-		tail->rbp_mask = U64_MAX;
+		root->rbp = frame->rbp - frame->base;
+		root->rbp_mask = U64_MAX;
 		return true;
 	}
-	return tail->words < SB_TAIL_WORDS &&
-	       sb_tail_set(tail, tail->words++, frame->base, frame->rbp_at, frame->rbp - frame->base);
+	return root->words < SB_ROOT_WORDS &&
+	       sb_root_set(root, root->words++, frame->base, frame->rbp_at, frame->rbp - frame->base);
 }
 
 /* In a run, each return address has this rule. */
@@ -1375,21 +1375,21 @@ static const struct sb_cached_rule *sb_walk_known_rule(struct sb_walk *walk, u64
 }
 
 /*
- * Steps to the caller of a frame, as sb_follow() does. Returns false if the tail can't have it, or the
+ * Steps to the caller of a frame, as sb_follow() does. Returns false if the root can't have it, or the
  * stack has changed.
  */
-static bool sb_walk_step_tail(struct sb_walk *walk, const struct sb_cached_rule *rule,
-			      struct sb_tail_frame *frame, struct sb_walk_tail *tail)
+static bool sb_walk_step_root(struct sb_walk *walk, const struct sb_cached_rule *rule,
+			      struct sb_root_frame *frame, struct sb_walk_root *root)
 {
 	enum sb_rule_kind kind = rule->key >> SB_KIND_SHIFT;
 	u64 cfa = rule->cfa + (kind == SB_RULE_RBP_SAVED ? frame->rbp : frame->rsp);
 
-	if (tail->frames && kind == SB_RULE_RBP_SAVED && !sb_tail_add_rbp(tail, frame))
+	if (root->frames && kind == SB_RULE_RBP_SAVED && !sb_root_add_rbp(root, frame))
 		return false;
 	if (cfa <= frame->rsp || (cfa & 7) ||
 	    !sb_walk_read(walk, cfa - sizeof(u64), &frame->rip))
 		return false;
-	if (tail->frames && !sb_tail_set(tail, frame->callers++, frame->base, cfa - sizeof(u64),
+	if (root->frames && !sb_root_set(root, frame->callers++, frame->base, cfa - sizeof(u64),
 					 frame->rip))
 		return false;
 	if (kind != SB_RULE_RSP) {
@@ -1404,13 +1404,13 @@ static bool sb_walk_step_tail(struct sb_walk *walk, const struct sb_cached_rule 
 }
 
 /*
- * Sets *tail to the outermost frames of a walk that has ended at `to`: takes the steps from walk->left on
- * once more, for the places of the words. Returns whether the frames are a tail.
+ * Sets *root to the outermost frames of a walk that has ended at `to`: takes the steps from walk->left on
+ * once more, for the places of the words. Returns whether the frames are a root.
  */
-static bool sb_walk_read_tail(struct sb_walk *walk, const u64 *to, struct sb_walk_tail *tail)
+static bool sb_walk_read_root(struct sb_walk *walk, const u64 *to, struct sb_walk_root *root)
 {
 	const u64 *stored = walk->left.to;
-	struct sb_tail_frame frame = {
+	struct sb_root_frame frame = {
 		.rsp = walk->left.rsp,
 		.rbp = walk->left.rbp,
 		.rip = walk->left.rip,
@@ -1419,44 +1419,44 @@ static bool sb_walk_read_tail(struct sb_walk *walk, const u64 *to, struct sb_wal
 	const struct sb_cached_rule *rule;
 	u32 callers;
 
-	tail->frames = 0;
+	root->frames = 0;
 	for (;; stored++) {
 		callers = to - stored - 1;
 		rule = sb_walk_known_rule(walk, frame.rip, &range);
 		/* The frames are the same as before, unless another thread changes the stack. */
 		if (!rule || frame.rip != *stored)
 			return false;
-		if (!tail->frames && callers <= SB_TAIL_WORDS && range != last)
-			sb_tail_begin(tail, &frame, callers);
+		if (!root->frames && callers <= SB_ROOT_WORDS && range != last)
+			sb_root_begin(root, &frame, callers);
 		if (!callers)
-			return tail->frames && rule->key >> SB_KIND_SHIFT == SB_RULE_END;
+			return root->frames && rule->key >> SB_KIND_SHIFT == SB_RULE_END;
 		if (rule->key >> SB_KIND_SHIFT == SB_RULE_END ||
-		    !sb_walk_step_tail(walk, rule, &frame, tail))
+		    !sb_walk_step_root(walk, rule, &frame, root))
 			return false;
 		last = range;
 	}
 }
 
 /* Keeps the outermost frames of a walk that has ended at `to`, for other walks of the space. */
-static noinline void sb_walk_keep_tail(struct sb_walk *walk, const u64 *to)
+static noinline void sb_walk_keep_root(struct sb_walk *walk, const u64 *to)
 {
 	struct sb_walk_space *space = walk->space;
-	u32 misses = space->tail_misses++, i;
-	struct sb_walk_tail tail;
+	u32 misses = space->root_misses++, i;
+	struct sb_walk_root root;
 
-	/* Farther from the end, no tail begins, or the walk would have left a range again. */
-	if (misses % SB_TAIL_MISSES || space->go ||
-	    to - walk->left.to > SB_TAIL_REACH + SB_TAIL_WORDS + 1 ||
-	    !sb_walk_read_tail(walk, to, &tail))
+	/* Farther from the end, no root begins, or the walk would have left a range again. */
+	if (misses % SB_ROOT_MISSES || space->go ||
+	    to - walk->left.to > SB_ROOT_REACH + SB_ROOT_WORDS + 1 ||
+	    !sb_walk_read_root(walk, to, &root))
 		return;
-	for (i = 0; i < SB_TAILS; i++) {
+	for (i = 0; i < SB_ROOTS; i++) {
 		/* Otherwise the first one would be found, and not this. */
-		if (space->tails[i].rip == tail.rip)
+		if (space->roots[i].rip == root.rip)
 			break;
 	}
-	if (i == SB_TAILS)
-		i = misses / SB_TAIL_MISSES % SB_TAILS;
-	space->tails[i] = tail;
+	if (i == SB_ROOTS)
+		i = misses / SB_ROOT_MISSES % SB_ROOTS;
+	space->roots[i] = root;
 }
 
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
@@ -1476,7 +1476,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 
 	sb_walk_use_maps(walk, maps);
 	walk->faults_left = SB_FAULTS_MAX;
-	walk->tail_tries = SB_TAIL_TRIES;
+	walk->root_tries = SB_ROOT_TRIES;
 	walk->changes_left = SB_CHANGES_MAX;
 	walk->left.to = NULL;
 	range = walk->space->first;
@@ -1486,7 +1486,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 		frames[0] = regs->ip;
 		fast.hash = sb_hash(*hash, regs->ip);
 		for (;;) {
-			/* Rules of a frame that is a return address in a run are not missed. */
+			/* Return addresses in a run need no rule. */
 			end = sb_follow(walk, &fast, &range, frames_end, false);
 			if (likely(end != SB_WALK_MISS) || !misses_left--)
 				break;
@@ -1502,7 +1502,7 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 			*hash = fast.hash;
 			count = fast.to - frames;
 			if (unlikely(walk->left.to))
-				sb_walk_keep_tail(walk, fast.to);
+				sb_walk_keep_root(walk, fast.to);
 			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
 			       SB_SHAPE_TABLE_FRAMES(count - 1) | sb_walk_has_go(walk->space);
 		}

@@ -262,7 +262,7 @@ def code_with_frame_pointer(path):
 def stacks_that_differ_in_one_word_have_their_own_callers():
     """Walks remember the outermost frames of a stack, behind the last change of file, with the words that decide them."""
     libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so" in line)
-    process = start(*workload("tails", f"{code_with_frame_pointer(libc):x}"))
+    process = start(*workload("roots", f"{code_with_frame_pointer(libc):x}"))
     with Session(rate=2000, watermark=4096, pids=[process.pid]) as session:
         session.start()
         spaces = set_tables(session, process)

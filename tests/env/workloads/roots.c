@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tails ADDRESS
+ * roots ADDRESS
  *
  * Spins on hand-made stacks in turn, which differ in one word behind the same return address,
- *ADDRESS of libc: the frames there have their CFA at rbp + 16, and rbp at CFA - 16. Leaf first:
+ * ADDRESS of libc. The frames there have their CFA at rbp + 16, and rbp at CFA - 16. Leaf first:
  *	spin_0	ADDRESS, ADDRESS, outer_0
  *	spin_1	the same, but another outermost caller: outer_1
  *	spin_2	rbp leads to other frames: ADDRESS, ADDRESS, outer_2
  *	spin_3	the saved rbp of the second frame leads to another one: ADDRESS, ADDRESS, outer_3
  *	spin_4	ADDRESS, and unreadable memory behind it
- *	spin_5	the words of the first stack, but lower; the saved rbp leads to the second frame,
- *which is not: outer_5 outer_N have no caller.
+ *	spin_5	the words of the first stack, but lower. Its saved rbp leads to the second frame of
+ *		the first stack, which is not lower: ADDRESS, ADDRESS, outer_5
+ * The functions outer_N have no caller.
  */
 #include <dlfcn.h>
 #include <err.h>
@@ -104,7 +105,7 @@ int main(int argc, char **argv)
 	Dl_info info;
 
 	if (argc != 2 || !dladdr((void *)exit, &info))
-		errx(2, "usage: tails ADDRESS");
+		errx(2, "usage: roots ADDRESS");
 	code = (u64)info.dli_fbase + strtoull(argv[1], NULL, 16);
 	last[0] = code;
 	for (;;) {
@@ -121,8 +122,7 @@ int main(int argc, char **argv)
 		set_frame(stack, OTHER_SECOND, SECOND, inside(outer_3));
 		spin_3(ITERATIONS, stack, &stack[FIRST]);
 		spin_4(ITERATIONS, last, &last[FIRST]);
-		/* The second frame is where the rules look for it, and another one where it would
-		 * be if it had moved, too. */
+		/* A copy of the second frame is where it would be if it were lower, too. */
 		set_stack(stack);
 		stack[SECOND + 1] = inside(outer_5);
 		memset(lower, 0, LOWER * sizeof(*lower));
