@@ -699,10 +699,9 @@ static uint64_t code_bytes(const struct rows *rows)
  * have a frame pointer: a walk would enter and leave a run at each of them, which takes longer than
  * their rules, and meet more parts of a file than it remembers.
  *
- * Rows of other rules are part of a run if no call ends in them: no address
- * before a return address is there. Other kinds of rows are found by addresses that no call has
- * pushed, such as a signal's return trampoline, and what is between functions is not known
- * to be code.
+ * Rows of other rules are part of a run if no call ends in them: no address before a return address
+ * is there. Other kinds of rows are found by addresses that no call has pushed, such as a signal's
+ * return trampoline, and what is between functions is not known to be code.
  */
 static void find_runs(const struct table_builder *builder, const struct rows *rows, uint64_t start,
 		      const struct table_code *code, struct runs *runs)

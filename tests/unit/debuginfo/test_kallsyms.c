@@ -36,11 +36,13 @@ FILE *fopen(const char *path, const char *mode)
 }
 
 /* The reads of standard input by several processes; NULL: they are not watched. */
-static struct readers {
+struct readers {
 	pid_t last; /* 0: it has reached the end */
 	bool stop_first; /* at its first read */
 	bool mixed; /* another one has read before */
-} * readers;
+};
+
+static struct readers *readers;
 
 /* Replaces libc's function. */
 ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
@@ -812,8 +814,10 @@ static pid_t start_reader(void)
 	return pid;
 }
 
-/* The first one is stopped while it reads, for longer than processes wait that do not take turns,
- * and then killed. */
+/*
+ * The first one is stopped while it reads, for longer than processes wait that do not take turns,
+ * and then killed.
+ */
 static void test_processes_read_standard_input_in_turn(void **state)
 {
 	const int before = dup(STDIN_FILENO), fd = open(KALLSYMS_PATH, O_RDONLY | O_CLOEXEC);

@@ -774,8 +774,7 @@ static void the_longest_runs_are_kept(void **state)
 	check_runs(builder, 0, ends, STACKBEAT_UNWIND_RUNS_MAX);
 }
 
-/* Functions with a frame pointer among others: each would be a run that a walk enters for one
- * frame. */
+/* Functions with a frame pointer among others would be runs that a walk enters for one frame. */
 static void few_functions_with_frame_pointers_are_no_runs(void **state)
 {
 	static const uint32_t run[][2] = {{FRAMED_BODY, FRAMED_RET}};
