@@ -485,8 +485,9 @@ struct stackbeat_sample {
 	__u32 generation; /* of the address space */
 	__u64 address_space; /* id; 0: none, or unknown */
 	/*
-	 * Hash of all frames. Equal stacks have equal hashes; the bits are mixed weakly,
-	 * and the algorithm may change
+	 * Hash of all frames. Equal stacks have equal hashes. On CPUs with SSE4.2 it is CRC-32C: two
+	 * stacks that differ, and that nobody has chosen, have the same hash with a probability of
+	 * about 2^-32. On others, the bits are mixed weakly. The algorithm may change
 	 */
 	__u64 hash;
 	char comm[16]; /* thread name, NUL-terminated */

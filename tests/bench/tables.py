@@ -14,8 +14,8 @@ PEERS = ("stackbeat", "perf", "bpftrace")
 # Notes by axis: the growth, and its causes.
 GROWTH = {
     "depth": [
-        "The callback grows linearly: it reads, checks and writes each frame. The reader finds a known "
-        "stack by a keyed fingerprint of all frames. (By default a stack is truncated at 255 user "
+        "The callback grows linearly: it reads, checks, hashes and writes each frame. The reader finds a "
+        "known stack by its hash and its first frames. (By default a stack is truncated at 255 user "
         "frames.)"],
     "stacks": [
         "The callback keeps no stacks. The reader finds a repeated stack by a fingerprint, and looks up "

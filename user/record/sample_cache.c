@@ -27,9 +27,14 @@ struct sample_cache_entry {
 	struct stack *stack; /* NULL: none */
 };
 
+struct sample_cache_options {
+	bool tid, cpu, block;
+	bool all_frames; /* The kernel's hash is not CRC-32C. */
+};
+
 struct sample_cache {
 	struct fingerprint_key key;
-	bool tid, cpu, block;
+	struct sample_cache_options options;
 	uint64_t used[SETS / 64]; /* a bit for each set: it may have entries */
 	struct sample_cache_entry sets[SETS][WAYS]; /* the latest first */
 };
@@ -40,6 +45,13 @@ struct sample_cache {
 #define TAIL_OFFSET offsetof(struct stackbeat_sample, address_space)
 #define FRAMES_INDEX                                                                               \
 	(HEAD_WORDS + (offsetof(struct stackbeat_sample, frames) - TAIL_OFFSET) / sizeof(uint64_t))
+/*
+ * User frames that are part of the fingerprint (with one more after an odd number of kernel
+ * frames), if the kernel computes CRC-32C. The sample's hash of all frames distinguishes stacks
+ * that differ in other frames: all that differ in 32 neighbouring bits, and two others of as many
+ * frames with a probability of 1 - 2^-32.
+ */
+#define USER_FRAMES_COMPARED 4
 
 _Static_assert(FRAMES_INDEX % 2 == 0 && TAIL_OFFSET % sizeof(uint64_t) == 0,
 	       "fingerprints are of pairs of words");
@@ -55,9 +67,10 @@ struct sample_cache *sample_cache_new(bool tid, bool cpu, bool block)
 	if (!cache)
 		return NULL;
 	fingerprint_key_init(&cache->key);
-	cache->tid = tid;
-	cache->cpu = cpu;
-	cache->block = block;
+	cache->options = (struct sample_cache_options){tid, cpu, block, true};
+#ifdef __x86_64__
+	cache->options.all_frames = !__builtin_cpu_supports("sse4.2");
+#endif
 	return cache;
 }
 
@@ -78,23 +91,43 @@ static inline uint64_t sample_cache_word(const void *bytes, size_t offset)
  * Sets the words for the fields before TAIL_OFFSET that identify the stack of a sample. The first
  * one holds the size of the record.
  */
-static inline void set_head(const struct sample_cache *cache, const struct stackbeat_sample *sample,
-			    uint64_t head[HEAD_WORDS])
+static inline void set_head(struct sample_cache_options options,
+			    const struct stackbeat_sample *sample, uint64_t head[HEAD_WORDS])
 {
 	/* Without thread ids, the first thread of a process is still distinguished from others. */
-	uint32_t thread = cache->tid ? sample->tid : sample->tid == sample->pid;
+	uint32_t thread = options.tid ? sample->tid : sample->tid == sample->pid;
 	uint64_t frames = sample->kernel_frames | (uint32_t)sample->user_frames << 16;
 
 	head[0] = sample_cache_word(sample, offsetof(struct stackbeat_sample, record));
 	head[1] = sample->pid | (uint64_t)thread << 32;
-	head[2] = frames | (uint64_t)(cache->cpu ? sample->cpu : 0) << 32;
-	if (cache->block)
+	head[2] = frames | (uint64_t)(options.cpu ? sample->cpu : 0) << 32;
+	if (options.block)
 		head[2] ^= block_of_time(sample->time) << 48;
 	/* The reasons why unwinding stopped, and the generation. */
 	head[3] = sample_cache_word(sample, offsetof(struct stackbeat_sample, kernel_stop));
 	_Static_assert(offsetof(struct stackbeat_sample, kernel_stop) + sizeof(head[3]) ==
 			       TAIL_OFFSET,
 		       "no field is left out");
+}
+
+/* Adds the words from sample->frames[] on. Parts of a sequence begin at even indices. */
+static inline __attribute__((always_inline)) fingerprint
+add_frames(const struct fingerprint_key *key, struct sample_cache_options options, fingerprint sum,
+	   const struct stackbeat_sample *sample, size_t words, fingerprint_fn *add)
+{
+	const uint64_t *frames = (const uint64_t *)sample->frames;
+	size_t kernel = ((size_t)sample->kernel_frames + 1) & ~(size_t)1;
+	size_t hashed = (size_t)sample->kernel_frames + sample->user_frames;
+
+	if (options.all_frames || hashed > words || kernel + USER_FRAMES_COMPARED > hashed)
+		return add(key, sum, FRAMES_INDEX, frames, words);
+	if (kernel)
+		sum = add(key, sum, FRAMES_INDEX, frames, kernel);
+	sum = add(key, sum, FRAMES_INDEX + kernel, frames + kernel, USER_FRAMES_COMPARED);
+	hashed &= ~(size_t)1;
+	if (hashed < words)
+		sum = add(key, sum, FRAMES_INDEX + hashed, frames + hashed, words - hashed);
+	return sum;
 }
 
 struct sample_cache_key {
@@ -108,14 +141,15 @@ struct sample_cache_key {
  * each other, as any new stacks do. `sample->record.size` must be in range.
  */
 static inline __attribute__((always_inline)) struct sample_cache_key
-key_of(const struct sample_cache *cache, const struct stackbeat_sample *sample, fingerprint_fn *add)
+key_of(const struct sample_cache *cache, struct sample_cache_options options,
+       const struct stackbeat_sample *sample, fingerprint_fn *add)
 {
 	const char *tail = (const char *)sample + TAIL_OFFSET;
-	size_t frames = (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]);
+	size_t words = (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]);
 	uint64_t head[HEAD_WORDS];
 	struct sample_cache_key key;
 
-	set_head(cache, sample, head);
+	set_head(options, sample, head);
 	key.fingerprint = add(&cache->key, (fingerprint){0}, 0, head, HEAD_WORDS);
 	key.fingerprint =
 		add(&cache->key, key.fingerprint, HEAD_WORDS, tail, FRAMES_INDEX - HEAD_WORDS);
@@ -123,15 +157,15 @@ key_of(const struct sample_cache *cache, const struct stackbeat_sample *sample, 
 	key.set = ((key.fingerprint[0] ^ key.fingerprint[1]) * UINT64_C(0x9e3779b97f4a7c15)) >>
 		  (64 - SETS_BITS);
 	__builtin_prefetch(cache->sets[key.set]);
-	key.fingerprint = add(&cache->key, key.fingerprint, FRAMES_INDEX, sample->frames, frames);
+	key.fingerprint = add_frames(&cache->key, options, key.fingerprint, sample, words, add);
 	return key;
 }
 
 static inline __attribute__((always_inline)) struct stack *
-sample_cache_find_stack(const struct sample_cache *cache, const struct stackbeat_sample *sample,
-			fingerprint_fn *add)
+sample_cache_find_stack(const struct sample_cache *cache, struct sample_cache_options options,
+			const struct stackbeat_sample *sample, fingerprint_fn *add)
 {
-	const struct sample_cache_key key = key_of(cache, sample, add);
+	const struct sample_cache_key key = key_of(cache, options, sample, add);
 	const struct sample_cache_entry *set = cache->sets[key.set];
 
 	for (unsigned int i = 0; i < WAYS; i++) {
@@ -143,8 +177,9 @@ sample_cache_find_stack(const struct sample_cache *cache, const struct stackbeat
 }
 
 static inline __attribute__((always_inline)) uint64_t
-sample_cache_match_by(const struct sample_cache *cache, const void *data, uint64_t available,
-		      struct sample_totals *totals, fingerprint_fn *add)
+sample_cache_match_by(const struct sample_cache *cache, struct sample_cache_options options,
+		      const void *data, uint64_t available, struct sample_totals *totals,
+		      fingerprint_fn *add)
 {
 	const struct stackbeat_sample *sample = data;
 	uint64_t left = available;
@@ -155,7 +190,7 @@ sample_cache_match_by(const struct sample_cache *cache, const void *data, uint64
 
 		if (size > left || size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
 			break;
-		stack = sample_cache_find_stack(cache, sample, add);
+		stack = sample_cache_find_stack(cache, options, sample, add);
 		/* Without memory for the sample, the slow path says so. */
 		if (!stack || stack_count(stack, sample, totals))
 			break;
@@ -170,7 +205,14 @@ __attribute__((target("avx,pclmul"))) static uint64_t
 match_carry_less(const struct sample_cache *cache, const void *data, uint64_t available,
 		 struct sample_totals *totals)
 {
-	return sample_cache_match_by(cache, data, available, totals, fingerprint_carry_less);
+	const struct sample_cache_options options = cache->options;
+
+	/* Constants: the usual options take no instructions. */
+	if (!options.tid && !options.cpu && !options.block && !options.all_frames)
+		return sample_cache_match_by(cache, (struct sample_cache_options){.tid = false},
+					     data, available, totals, fingerprint_carry_less);
+	return sample_cache_match_by(cache, options, data, available, totals,
+				     fingerprint_carry_less);
 }
 #endif
 
@@ -181,7 +223,8 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 	if (cache->key.carry_less)
 		return match_carry_less(cache, data, available, totals);
 #endif
-	return sample_cache_match_by(cache, data, available, totals, fingerprint_nh);
+	return sample_cache_match_by(cache, cache->options, data, available, totals,
+				     fingerprint_nh);
 }
 
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
@@ -193,7 +236,7 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX ||
 	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
 		return;
-	key = key_of(cache, sample, fingerprint_add);
+	key = key_of(cache, cache->options, sample, fingerprint_add);
 	set = cache->sets[key.set];
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
 	set[0] = (struct sample_cache_entry){{key.fingerprint[0], key.fingerprint[1]}, stack};

@@ -3,11 +3,13 @@
  * A cache in front of the stack table: raw samples and their stacks. Most samples repeat one of
  * some ten thousand. For these, the mappings of the frames are not looked up.
  *
- * A sample is represented by a keyed fingerprint (lib/fingerprint.h) of its frames, its address
- * space with the generation, and its origin. A change of the mappings makes a new generation, so
- * entries need not be invalidated: the stack of a sample at one generation stays the same. Two
- * samples of different stacks are confused with a probability of 2^-64, also if a program chooses
- * its frames for that.
+ * A sample is represented by a keyed fingerprint (lib/fingerprint.h) of its kernel frames, its
+ * first user frames, the kernel's hash of all frames, its address space with the generation, and
+ * its origin. A change of the mappings makes a new generation, so entries need not be invalidated:
+ * the stack of a sample at one generation stays the same. Two samples that differ in what the
+ * fingerprint is of are confused with a probability of 2^-64, also if a program chooses its frames
+ * for that. Two that differ in other user frames are confused with a probability of 2^-32, unless a
+ * program chooses these frames, which changes callers of its own samples only.
  */
 #ifndef STACKBEAT_RECORD_SAMPLE_CACHE_H
 #define STACKBEAT_RECORD_SAMPLE_CACHE_H
@@ -31,9 +33,9 @@ void sample_cache_free(struct sample_cache *cache);
 
 /*
  * Counts the samples at the beginning of `data` in their stacks and in `totals`, up to the first
- * a sample that is not in the cache, or whose stack was removed. `data` is `available` bytes (a
- * multiple of 8) of records that are not verified: a record that equals a cached one is valid.
- * Returns the bytes of the counted samples.
+ * sample that is not in the cache, or whose stack was removed. `data` is `available` bytes (a
+ * multiple of 8) of records that are not verified: of a record with the fingerprint of a cached
+ * one, nothing else is read. Returns the bytes of the counted samples.
  */
 uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals);

@@ -292,6 +292,47 @@ static void stacks_with_the_same_hash_are_distinguished(void **state)
 	sample_cache_free(cache);
 }
 
+/*
+ * Kernel frames, the first user frames, and the words behind the frames are compared. The hash
+ * alone distinguishes stacks that differ in other frames.
+ */
+static void kernel_frames_and_leaves_are_compared(void **state)
+{
+	enum { USER = 100, BEHIND = 3 };
+
+	(void)state;
+	for (uint16_t kernel = 0; kernel < 8; kernel++) {
+		struct sample_cache *cache = sample_cache_new(false, false, false);
+		struct stackbeat_sample *sample = make_sample(kernel + USER + BEHIND);
+
+		sample->kernel_frames = kernel;
+		sample->user_frames = USER;
+		sample_cache_insert(cache, sample, stack_of(1));
+		for (uint16_t i = 0; i < kernel + USER + BEHIND; i++) {
+			bool compared = i < (kernel + 1) / 2 * 2 + 4 || i >= kernel + USER;
+
+			sample->frames[i] ^= 1;
+			if (compared)
+				assert_null(find_stack(cache, sample));
+			sample->hash++;
+			assert_null(find_stack(cache, sample));
+			sample->hash--;
+			sample->frames[i] ^= 1;
+			assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+		}
+		/* Counts that exceed the record are hostile, and all words are compared. */
+		sample->user_frames = USER + BEHIND + 1;
+		sample_cache_insert(cache, sample, stack_of(2));
+		for (uint16_t i = 0; i < kernel + USER + BEHIND; i++) {
+			sample->frames[i] ^= 1;
+			assert_null(find_stack(cache, sample));
+			sample->frames[i] ^= 1;
+		}
+		free(sample);
+		sample_cache_free(cache);
+	}
+}
+
 static void set_number(struct stackbeat_sample *sample, uint64_t number)
 {
 	sample->frames[FRAMES - 1] = number;
@@ -412,6 +453,7 @@ int main(void)
 		cmocka_unit_test(forgetting_takes_the_effort_of_what_is_cached),
 		cmocka_unit_test(latest_stack_of_a_sample_is_found),
 		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
+		cmocka_unit_test(kernel_frames_and_leaves_are_compared),
 		cmocka_unit_test(many_deep_stacks_are_cached),
 		cmocka_unit_test(too_large_sample_is_not_cached),
 		cmocka_unit_test(similar_stacks_do_not_collide),
