@@ -485,9 +485,11 @@ struct stackbeat_sample {
 	__u32 generation; /* of the address space */
 	__u64 address_space; /* id; 0: none, or unknown */
 	/*
-	 * Hash of all frames. Equal stacks have equal hashes. On CPUs with SSE4.2 it is CRC-32C: two
-	 * stacks that differ, and that nobody has chosen, have the same hash with a probability of
-	 * about 2^-32. On others, the bits are mixed weakly. The algorithm may change
+	 * Hash of all frames. Equal stacks have equal hashes. If the kernel uses SSE4.2, the hash is
+	 * CRC-32C of frames[], with the initial value 0 and without final inversion: two stacks that
+	 * differ, and that nobody has chosen, have the same hash with a probability of about 2^-32.
+	 * Otherwise, the bits are mixed weakly. The algorithm may change: a reader that relies on it
+	 * verifies hashes
 	 */
 	__u64 hash;
 	char comm[16]; /* thread name, NUL-terminated */

@@ -127,8 +127,6 @@ static void make_sample(const struct reader *reader, union any_sample *any, uint
 	sample_user(sample, code_of(0) + 0x1000 + stack % LEAVES * 4);
 	for (uint32_t i = 1; i < depth; i++, path >>= 1)
 		sample_user(sample, code_of(i * FILES / depth) + i * 64 + (path & 1 ? 5 : 37));
-	for (uint32_t i = 0; i < depth; i++)
-		sample->hash = (sample->hash << 7 | sample->hash >> 57) + sample->frames[i];
 }
 
 /* Writes a record as the kernel does. Returns false if the ring is half full. */

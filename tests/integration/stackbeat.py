@@ -420,8 +420,8 @@ CRC_TABLE = list(range(256))
 for _ in range(8):
     CRC_TABLE = [crc >> 1 ^ 0x82f63b78 * (crc & 1) for crc in CRC_TABLE]
 HAS_CRC = re.search(r"^flags\s*:.*\bsse4_2\b", Path("/proc/cpuinfo").read_text(), re.M)
-HASHES_MAX = 100  # that are computed in a process
-_hashes = {}
+STACKS_OF_A_KIND = 4  # whose hashes are computed
+_hashed = {}
 
 
 def hash_of_frames(frames):
@@ -436,11 +436,15 @@ def hash_of_frames(frames):
     return found
 
 
-def _check_hash(frames, stack_hash):
-    """The reader relies on the hash: it does not compare all frames."""
-    if frames not in _hashes and len(_hashes) < HASHES_MAX:
-        _hashes[frames] = hash_of_frames(frames)
-    require(_hashes.get(frames, stack_hash) == stack_hash, "hash of frames", (stack_hash, frames))
+def _check_hash(sample):
+    """The reader relies on the hash: it does not compare all frames. Each way of the stack walk computes it."""
+    frames = sample.kernel + sample.user
+    kind = (sample.flags, sample.kernel_stop, sample.user_stop, len(frames).bit_length(),
+            sample.table_frames.bit_length(), (len(sample.user) - sample.table_frames).bit_length())
+    hashed = _hashed.setdefault(kind, set())
+    if len(hashed) < STACKS_OF_A_KIND and frames not in hashed:
+        hashed.add(frames)
+        require(hash_of_frames(frames) == sample.hash, "hash of frames", (sample.hash, frames))
 
 
 def _decode_sample(record):
@@ -460,10 +464,11 @@ def _decode_sample(record):
     if kernel_stop >= S.STOP_COUNT or user_stop >= S.STOP_COUNT or not kernel + user:
         raise BadRecord(f"stops {kernel_stop} and {user_stop}, {kernel} + {user} frames")
     frames = struct.unpack_from(f"={words}Q", record, SAMPLE.size)
-    _check_hash(frames[:kernel + user], stack_hash)
-    return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
-                  _string(comm), frames[:kernel], frames[kernel:kernel + user], space, generation,
-                  stack_hash, table_frames, frames[kernel + user] if goroutine else 0, go_labels)
+    sample = Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
+                    _string(comm), frames[:kernel], frames[kernel:kernel + user], space, generation,
+                    stack_hash, table_frames, frames[kernel + user] if goroutine else 0, go_labels)
+    _check_hash(sample)
+    return sample
 
 
 def _decode_stack(record):

@@ -18,6 +18,23 @@ union any_sample {
 		      STACKBEAT_GO_LABELS_SIZE_MAX];
 };
 
+/* Returns CRC-32C of words before, and of one more, as the module hashes frames. */
+static inline uint64_t sample_hash_word(uint64_t hash, uint64_t word)
+{
+	hash ^= word;
+	for (int bit = 0; bit < 64; bit++)
+		hash = hash >> 1 ^ (UINT64_C(0x82f63b78) & -(hash & 1));
+	return hash;
+}
+
+/* Sets the hash of frames that were not added by the functions below. */
+static inline void sample_set_hash(struct stackbeat_sample *sample)
+{
+	sample->hash = 0;
+	for (unsigned int i = 0; i < (unsigned int)sample->kernel_frames + sample->user_frames; i++)
+		sample->hash = sample_hash_word(sample->hash, sample->frames[i]);
+}
+
 /* Makes a user-mode sample without frames yet, of weight 1 ms. */
 static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint32_t pid,
 						    const char *comm)
@@ -42,12 +59,14 @@ static inline void sample_kernel(struct stackbeat_sample *sample, uint64_t addre
 	if (sample->kernel_stop == STACKBEAT_STOP_USER_MODE)
 		sample->kernel_stop = STACKBEAT_STOP_OUTERMOST;
 	sample->frames[sample->kernel_frames++] = address;
+	sample->hash = sample_hash_word(sample->hash, address);
 	sample->record.size += sizeof(address);
 }
 
 static inline void sample_user(struct stackbeat_sample *sample, uint64_t address)
 {
 	sample->frames[sample->kernel_frames + sample->user_frames++] = address;
+	sample->hash = sample_hash_word(sample->hash, address);
 	sample->record.size += sizeof(address);
 }
 

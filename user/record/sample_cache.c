@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <nmmintrin.h>
+#endif
 
 #include "lib/fingerprint.h"
 #include "pprof/blocks.h"
@@ -29,7 +32,7 @@ struct sample_cache_entry {
 
 struct sample_cache_options {
 	bool tid, cpu, block;
-	bool all_frames; /* The kernel's hash is not CRC-32C. */
+	bool all_frames; /* are compared: hashes are not CRC-32C of the frames */
 };
 
 struct sample_cache {
@@ -46,10 +49,10 @@ struct sample_cache {
 #define FRAMES_INDEX                                                                               \
 	(HEAD_WORDS + (offsetof(struct stackbeat_sample, frames) - TAIL_OFFSET) / sizeof(uint64_t))
 /*
- * User frames that are part of the fingerprint (with one more after an odd number of kernel
- * frames), if the kernel computes CRC-32C. The sample's hash of all frames distinguishes stacks
- * that differ in other frames: all that differ in 32 neighbouring bits, and two others of as many
- * frames with a probability of 1 - 2^-32.
+ * User frames that are part of the fingerprint, at least. The sample's hash distinguishes stacks
+ * that differ in other frames. Two stacks with the same number of frames have different hashes if
+ * all bits that differ are among 32 neighbouring bits; otherwise their hashes are equal with a
+ * probability of 2^-32.
  */
 #define USER_FRAMES_COMPARED 4
 
@@ -119,14 +122,17 @@ add_frames(const struct fingerprint_key *key, struct sample_cache_options option
 	size_t kernel = ((size_t)sample->kernel_frames + 1) & ~(size_t)1;
 	size_t hashed = (size_t)sample->kernel_frames + sample->user_frames;
 
-	if (options.all_frames || hashed > words || kernel + USER_FRAMES_COMPARED > hashed)
+	/* Without an address space, the next program in a process can't be distinguished. */
+	if (options.all_frames || !sample->address_space || hashed > words ||
+	    kernel + USER_FRAMES_COMPARED > hashed)
 		return add(key, sum, FRAMES_INDEX, frames, words);
 	if (kernel)
 		sum = add(key, sum, FRAMES_INDEX, frames, kernel);
 	sum = add(key, sum, FRAMES_INDEX + kernel, frames + kernel, USER_FRAMES_COMPARED);
-	hashed &= ~(size_t)1;
-	if (hashed < words)
+	if (hashed < words) {
+		hashed &= ~(size_t)1;
 		sum = add(key, sum, FRAMES_INDEX + hashed, frames + hashed, words - hashed);
+	}
 	return sum;
 }
 
@@ -137,7 +143,7 @@ struct sample_cache_key {
 
 /*
  * The set depends on the fields before the frames, and on the kernel's hash of the frames: the CPU
- * fetches it while the frames are read. Programs can choose stacks with the same hash: these evict
+ * fetches it while the frames are read. Programs can choose stacks of the same set: these evict
  * each other, as any new stacks do. `sample->record.size` must be in range.
  */
 static inline __attribute__((always_inline)) struct sample_cache_key
@@ -227,6 +233,42 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 				     fingerprint_nh);
 }
 
+#ifdef __x86_64__
+/*
+ * Whether the hash of a sample is CRC-32C of its frames. Perf events have another hash, and so has
+ * the module in a kernel that was told not to use the instruction. `sample->record.size` must be in
+ * range.
+ */
+__attribute__((target("sse4.2"))) static bool hash_is_crc(const struct stackbeat_sample *sample)
+{
+	size_t words = (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]);
+	size_t count = (size_t)sample->kernel_frames + sample->user_frames;
+	uint64_t crc = 0;
+
+	/* Counts that exceed the record are wrong, and all of its words are compared. */
+	if (count > words)
+		return true;
+	for (size_t i = 0; i < count; i++)
+		crc = _mm_crc32_u64(crc, sample->frames[i]);
+	return crc == sample->hash;
+}
+
+/* Once the hash of a sample is not CRC-32C, all frames of all samples are compared. */
+static void check_hash(struct sample_cache *cache, const struct stackbeat_sample *sample)
+{
+	if (!cache->options.all_frames && !hash_is_crc(sample)) {
+		cache->options.all_frames = true;
+		sample_cache_clear(cache);
+	}
+}
+#else
+static void check_hash(struct sample_cache *cache, const struct stackbeat_sample *sample)
+{
+	(void)cache;
+	(void)sample;
+}
+#endif
+
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
@@ -236,6 +278,7 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX ||
 	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
 		return;
+	check_hash(cache, sample);
 	key = key_of(cache, cache->options, sample, fingerprint_add);
 	set = cache->sets[key.set];
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
@@ -271,6 +314,13 @@ void sample_cache_forget(struct sample_cache *cache)
 
 void sample_cache_clear(struct sample_cache *cache)
 {
-	memset(cache->sets, 0, sizeof(cache->sets));
+	/* Pages of sets that were never used stay untouched. */
+	for (size_t i = 0; i < SETS / 64; i++) {
+		for (uint64_t left = cache->used[i]; left; left &= left - 1) {
+			unsigned int bit = (unsigned int)__builtin_ctzll(left);
+
+			memset(cache->sets[i * 64 + bit], 0, sizeof(cache->sets[0]));
+		}
+	}
 	memset(cache->used, 0, sizeof(cache->used));
 }

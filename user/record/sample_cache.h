@@ -9,7 +9,9 @@
  * the stack of a sample at one generation stays the same. Two samples that differ in what the
  * fingerprint is of are confused with a probability of 2^-64, also if a program chooses its frames
  * for that. Two that differ in other user frames are confused with a probability of 2^-32, unless a
- * program chooses these frames, which changes callers of its own samples only.
+ * program chooses these frames, which changes callers of its own samples only. A hash is computed
+ * again for each sample that is inserted: if it is another one than CRC-32C, all frames are part
+ * of the fingerprints.
  */
 #ifndef STACKBEAT_RECORD_SAMPLE_CACHE_H
 #define STACKBEAT_RECORD_SAMPLE_CACHE_H
@@ -35,7 +37,8 @@ void sample_cache_free(struct sample_cache *cache);
  * Counts the samples at the beginning of `data` in their stacks and in `totals`, up to the first
  * sample that is not in the cache, or whose stack was removed. `data` is `available` bytes (a
  * multiple of 8) of records that are not verified: of a record with the fingerprint of a cached
- * one, nothing else is read. Returns the bytes of the counted samples.
+ * one, only the time, the weight and the missed ticks are read, which may be any numbers. Returns
+ * the bytes of the counted samples.
  */
 uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals);

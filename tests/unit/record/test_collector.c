@@ -82,7 +82,6 @@ static void put_sample(uint64_t space, uint32_t pid, const char *comm, uint32_t 
 
 	sample->address_space = space;
 	sample->generation = 1;
-	sample->hash = stack;
 	sample->time = (uint64_t)kernel_now_ns(CLOCK_MONOTONIC);
 	sample->user_stop = STACKBEAT_STOP_OUTERMOST;
 	for (uint64_t i = 0; i < DEPTH; i++)

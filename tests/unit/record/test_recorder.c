@@ -159,7 +159,6 @@ static void put_program(struct device *device)
 		/* The last ones wait in the queue for metadata. */
 		if (i > 15)
 			sample->generation = 2;
-		sample->hash = id << 32 | i;
 		sample->time = 1;
 		for (uint64_t frame = 0; frame < 20; frame++)
 			sample_user(sample, (frame % 2 + 1) * TEXT + 0x100 * i + 0x10 * frame);

@@ -35,11 +35,11 @@ static struct stackbeat_sample *make_sample(uint16_t frames)
 	sample->generation = 2;
 	sample->pid = 100;
 	sample->tid = 101;
-	sample->hash = 12345;
 	sample->user_frames = frames;
 	strcpy(sample->comm, "worker");
 	for (uint16_t i = 0; i < frames; i++)
 		sample->frames[i] = 0x400000 + i;
+	sample_set_hash(sample);
 	return sample;
 }
 
@@ -216,7 +216,7 @@ static void forgetting_takes_the_effort_of_what_is_cached(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 100; i++) {
 		sample->frames[0] = i;
-		sample->hash = i * UINT64_C(0xbf58476d1ce4e5b9);
+		sample_set_hash(sample);
 		sample_cache_insert(cache, sample, stack_of(i % 2));
 	}
 	stacks[0].space = NULL;
@@ -226,7 +226,7 @@ static void forgetting_takes_the_effort_of_what_is_cached(void **state)
 	assert_in_range(first, 100, 5000);
 	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 	sample->frames[0]--;
-	sample->hash -= UINT64_C(0xbf58476d1ce4e5b9);
+	sample_set_hash(sample);
 	stacks[0].space = stacks[1].space;
 	assert_null(find_stack(cache, sample));
 	/* The sets of the forgotten samples are not read again. */
@@ -293,68 +293,125 @@ static void stacks_with_the_same_hash_are_distinguished(void **state)
 }
 
 /*
- * Kernel frames, the first user frames, and the words behind the frames are compared. The hash
- * alone distinguishes stacks that differ in other frames.
+ * Changes each word of a cached sample of stack 1: with another hash it is not found, and with the
+ * same hash if the word is before `first` or not before `last`.
  */
-static void kernel_frames_and_leaves_are_compared(void **state)
+static void check_words(const struct sample_cache *cache, struct stackbeat_sample *sample,
+			size_t words, size_t first, size_t last)
 {
-	enum { USER = 100, BEHIND = 3 };
+	for (size_t i = 0; i < words; i++) {
+		bool compared = i < first || i >= last;
+
+		sample->frames[i] ^= UINT64_C(1) << 40;
+		assert_ptr_equal(find_stack(cache, sample), compared ? NULL : stack_of(1));
+		sample->hash++;
+		assert_null(find_stack(cache, sample));
+		sample->hash--;
+		sample->frames[i] ^= UINT64_C(1) << 40;
+		assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+	}
+}
+
+/* Whether the cache relies on hashes. */
+static bool can_compute_hashes(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_supports("sse4.2");
+#else
+	return false;
+#endif
+}
+
+/*
+ * The hash alone distinguishes stacks that differ in other frames than kernel frames, the next four
+ * or five, and, if words are behind an odd number of frames, the last one.
+ */
+static void most_user_frames_are_not_compared(void **state)
+{
+	enum { KERNEL = 4, USER = 12, BEHIND = 4 };
 
 	(void)state;
-	for (uint16_t kernel = 0; kernel < 8; kernel++) {
+	for (unsigned int i = 0; i < KERNEL * USER * BEHIND; i++) {
+		unsigned int kernel = i % KERNEL, user = i / KERNEL % USER, frames = kernel + user;
+		unsigned int behind = i / KERNEL / USER, words = frames + behind;
+		unsigned int first = (kernel + 1) / 2 * 2 + 4, last = frames;
 		struct sample_cache *cache = sample_cache_new(false, false, false);
-		struct stackbeat_sample *sample = make_sample(kernel + USER + BEHIND);
+		struct stackbeat_sample *sample = make_sample((uint16_t)words);
 
-		sample->kernel_frames = kernel;
-		sample->user_frames = USER;
+		sample->kernel_frames = (uint16_t)kernel;
+		sample->user_frames = (uint16_t)user;
+		sample_set_hash(sample);
 		sample_cache_insert(cache, sample, stack_of(1));
-		for (uint16_t i = 0; i < kernel + USER + BEHIND; i++) {
-			bool compared = i < (kernel + 1) / 2 * 2 + 4 || i >= kernel + USER;
-
-			sample->frames[i] ^= 1;
-			if (compared)
-				assert_null(find_stack(cache, sample));
-			sample->hash++;
-			assert_null(find_stack(cache, sample));
-			sample->hash--;
-			sample->frames[i] ^= 1;
-			assert_ptr_equal(find_stack(cache, sample), stack_of(1));
-		}
-		/* Counts that exceed the record are hostile, and all words are compared. */
-		sample->user_frames = USER + BEHIND + 1;
-		sample_cache_insert(cache, sample, stack_of(2));
-		for (uint16_t i = 0; i < kernel + USER + BEHIND; i++) {
-			sample->frames[i] ^= 1;
-			assert_null(find_stack(cache, sample));
-			sample->frames[i] ^= 1;
-		}
+		if (behind)
+			last = frames / 2 * 2;
+		if (first > frames || !can_compute_hashes())
+			first = last = words;
+		check_words(cache, sample, words, first, last);
+		/* The word behind the record is not part of the sample. */
+		sample->frames[words]++;
+		assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 		free(sample);
 		sample_cache_free(cache);
 	}
 }
 
-static void set_number(struct stackbeat_sample *sample, uint64_t number)
+/*
+ * All words are compared in samples without an address space, in samples whose counts of frames
+ * exceed the record, and in any once the hash of one was not CRC-32C.
+ */
+static void words_that_the_hash_may_not_distinguish_are_compared(void **state)
+{
+	enum { WORDS = 20 };
+
+	(void)state;
+	for (int i = 0; i < (can_compute_hashes() ? 3 : 2); i++) {
+		struct sample_cache *cache = sample_cache_new(false, false, false);
+		struct stackbeat_sample *sample = make_sample(WORDS);
+
+		if (i == 0)
+			sample->address_space = 0;
+		if (i == 1)
+			sample->user_frames++;
+		sample_cache_insert(cache, sample, stack_of(1));
+		if (i == 2) {
+			sample->hash++;
+			sample_cache_insert(cache, sample, stack_of(2));
+			sample->hash--;
+			assert_null(find_stack(cache, sample));
+			sample_cache_insert(cache, sample, stack_of(1));
+		}
+		check_words(cache, sample, WORDS, WORDS, WORDS);
+		free(sample);
+		sample_cache_free(cache);
+	}
+}
+
+/* Sets the last frame. `before` is the hash of the frames before. */
+static void set_number(struct stackbeat_sample *sample, uint64_t before, uint64_t number)
 {
 	sample->frames[FRAMES - 1] = number;
-	sample->hash = number * UINT64_C(0xbf58476d1ce4e5b9);
+	sample->hash = sample_hash_word(before, number);
 }
 
 /* Fewer than 1 % of 10,000 stacks are evicted by others, however deep they are. */
 static void many_deep_stacks_are_cached(void **state)
 {
 	struct sample_cache *cache = sample_cache_new(false, false, false);
-	struct stackbeat_sample *sample = make_sample(FRAMES);
+	struct stackbeat_sample *sample = make_sample(FRAMES - 1);
+	const uint64_t before = sample->hash;
 	unsigned int found = 0;
 
 	(void)state;
+	sample->user_frames++;
+	sample->record.size += sizeof(sample->frames[0]);
 	for (uint64_t i = 0; i < 10000; i++) {
-		set_number(sample, i);
+		set_number(sample, before, i);
 		sample_cache_insert(cache, sample, stack_of(i % STACKS));
 	}
 	for (uint64_t i = 0; i < 10000; i++) {
 		struct stack *stack;
 
-		set_number(sample, i);
+		set_number(sample, before, i);
 		stack = find_stack(cache, sample);
 		if (stack)
 			assert_ptr_equal(stack, stack_of(i % STACKS));
@@ -453,7 +510,8 @@ int main(void)
 		cmocka_unit_test(forgetting_takes_the_effort_of_what_is_cached),
 		cmocka_unit_test(latest_stack_of_a_sample_is_found),
 		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
-		cmocka_unit_test(kernel_frames_and_leaves_are_compared),
+		cmocka_unit_test(most_user_frames_are_not_compared),
+		cmocka_unit_test(words_that_the_hash_may_not_distinguish_are_compared),
 		cmocka_unit_test(many_deep_stacks_are_cached),
 		cmocka_unit_test(too_large_sample_is_not_cached),
 		cmocka_unit_test(similar_stacks_do_not_collide),
