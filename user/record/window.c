@@ -205,37 +205,60 @@ static bool jit_address(struct jit_search *search, const struct stack *stack, ui
 	return true;
 }
 
-static uint32_t mapping_of(struct window *window, const struct stack *stack,
-			   struct jit_search *search, uint32_t segment)
+__attribute__((noinline)) static uint32_t mapping_of_new(struct window *window,
+							 const struct stack *stack,
+							 struct jit_search *search,
+							 uint32_t segment)
 {
-	struct mapping_entry *entry =
-		window->cache ? &window->cache->mappings[segment % MAPPING_ENTRIES] : NULL;
+	const bool is_jit = segment_is_jit(segment);
 	struct profile_mapping mapping = {0};
-	uint32_t perf_map = 0, number;
+	uint32_t number;
 
 	if (segment == SEGMENT_NONE)
 		return 0;
-	if (segment_is_jit(segment))
-		perf_map = jit_perf_map(search, stack);
-	else if (entry && entry->mapping && entry->segment == segment)
-		return entry->mapping;
-	mapping.place = (struct frame_place){.segment = segment, .perf_map = perf_map};
+	mapping.place = (struct frame_place){.segment = segment,
+					     .perf_map = is_jit ? jit_perf_map(search, stack) : 0};
 	number = window_add_mapping(window, &mapping);
-	if (entry && !segment_is_jit(segment))
-		*entry = (struct mapping_entry){segment, number};
+	if (window->cache && !is_jit)
+		window->cache->mappings[segment % MAPPING_ENTRIES] =
+			(struct mapping_entry){segment, number};
 	return number;
+}
+
+/* The cache has no mapping that depends on the process. */
+static inline uint32_t mapping_of(struct window *window, const struct stack *stack,
+				  struct jit_search *search, uint32_t segment)
+{
+	const struct mapping_entry *entry =
+		window->cache ? &window->cache->mappings[segment % MAPPING_ENTRIES] : NULL;
+
+	if (entry && entry->segment == segment && entry->mapping)
+		return entry->mapping;
+	return mapping_of_new(window, stack, search, segment);
+}
+
+static inline size_t location_index(uint32_t mapping, uint64_t address)
+{
+	const uint64_t at =
+		(address ^ mapping * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (at >> 32) % LOCATION_ENTRIES;
+}
+
+static inline bool location_entry_equals(const struct location_entry *entry, uint32_t mapping,
+					 uint64_t address)
+{
+	return entry->address == address && entry->mapping == mapping && entry->location;
 }
 
 static uint32_t location_of(struct window *window, uint32_t mapping, uint64_t address)
 {
 	struct location_entry *entry;
-	uint64_t at;
 
 	if (!window->cache)
 		return profile_location(window->profile, mapping, address, NULL, 0);
-	at = (address ^ mapping * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0x9e3779b97f4a7c15);
-	entry = &window->cache->locations[(at >> 32) % LOCATION_ENTRIES];
-	if (entry->address != address || entry->mapping != mapping || !entry->location)
+	entry = &window->cache->locations[location_index(mapping, address)];
+	if (!location_entry_equals(entry, mapping, address))
 		*entry = (struct location_entry){
 			address, mapping,
 			profile_location(window->profile, mapping, address, NULL, 0)};
@@ -278,36 +301,110 @@ static size_t window_share_callers(const struct window_cache *cache, const struc
 	return left;
 }
 
+/* Returns the end of the frames from `i` on, and before `end`, that are in one segment. */
+static size_t segment_end(const struct stack *stack, size_t i, size_t end)
+{
+	const uint32_t *segments = stack_segments(stack);
+	const size_t kernel = stack->kernel_frames;
+	size_t at = i + 1;
+
+	if (i < kernel)
+		return MIN(end, kernel);
+	while (at < end && segments[at - kernel] == segments[i - kernel])
+		at++;
+	return at;
+}
+
+/* Frames from `begin` on, before `end`, in one segment. */
+struct frame_run {
+	size_t begin, end;
+	uint32_t segment;
+	uint32_t shared; /* `segment` of the frames in the cache; SEGMENT_NONE: not shared */
+};
+
+/*
+ * Adds frames of which some may be in generated code. `last` is the entry of the innermost frame in
+ * the cache, behind the entries of its callers; NULL: there is no cache.
+ */
+static void window_add_jit(struct window *window, const struct stack *stack,
+			   struct jit_search *search, const struct frame_run *run,
+			   struct added_frame *last, uint32_t *locations)
+{
+	uint32_t moved = SEGMENT_NONE, mapping = 0;
+
+	for (size_t i = run->begin; i < run->end; i++) {
+		uint64_t address = stack->frames[i];
+		uint32_t to = run->segment;
+
+		if (jit_address(search, stack, run->segment, &address))
+			to += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
+		if (to != moved)
+			mapping = mapping_of(window, stack, search, to);
+		moved = to;
+		locations[i] = location_of(window, mapping, address);
+		if (last)
+			last[-(ptrdiff_t)i] =
+				(struct added_frame){stack->frames[i], run->shared, locations[i]};
+	}
+}
+
+/* Sets the locations of frames from `i` on that are in the cache. Returns the end of them. */
+__attribute__((noinline)) static size_t
+window_add_known(const struct window_cache *cache, const uint64_t *frames, size_t i, size_t end,
+		 uint32_t mapping, uint32_t shared, struct added_frame *last, uint32_t *locations)
+{
+	for (; i < end; i++) {
+		const uint64_t address = frames[i];
+		const struct location_entry *entry =
+			&cache->locations[location_index(mapping, address)];
+		const uint32_t location = entry->location;
+
+		if (!location_entry_equals(entry, mapping, address))
+			break;
+		locations[i] = location;
+		last[-(ptrdiff_t)i] = (struct added_frame){address, shared, location};
+	}
+	return i;
+}
+
+/* Adds frames of one mapping. `last` is as in window_add_jit(). */
+static void window_add_run(struct window *window, const struct stack *stack,
+			   const struct frame_run *run, uint32_t mapping, struct added_frame *last,
+			   uint32_t *locations)
+{
+	for (size_t i = run->begin; i < run->end; i++) {
+		if (last)
+			i = window_add_known(window->cache, stack->frames, i, run->end, mapping,
+					     run->shared, last, locations);
+		if (i == run->end)
+			return;
+		locations[i] = location_of(window, mapping, stack->frames[i]);
+		if (last)
+			last[-(ptrdiff_t)i] =
+				(struct added_frame){stack->frames[i], run->shared, locations[i]};
+	}
+}
+
 /* Adds the frames before `end`, of a stack of `depth` frames. */
 static void window_add_locations(struct window *window, const struct stack *stack, size_t depth,
 				 size_t end, uint32_t *locations)
 {
-	struct added_frame *added = window->cache ? window->cache->last + depth : NULL;
-	uint32_t segment = SEGMENT_NONE, moved = SEGMENT_NONE, shared = SEGMENT_NONE, mapping = 0;
-	const uint32_t *segments = stack_segments(stack);
+	struct added_frame *last = window->cache && depth ? window->cache->last + depth - 1 : NULL;
 	struct jit_search search = {.mapping = NULL};
-	bool has_jit = false;
+	struct frame_run run;
 
-	for (size_t i = 0; i < end; i++) {
-		const uint32_t own = i < stack->kernel_frames ? SEGMENT_KERNEL : *segments++;
-		uint32_t to = own;
-		uint64_t address = stack->frames[i];
-
-		/* Callers are often in the same file. */
-		if (own != segment) {
-			has_jit = window_has_jit(window, stack, &search, own);
-			/* What may be in a perf map belongs to one process. */
-			shared = segment_may_be_jit(own) ? SEGMENT_NONE : own;
-		}
-		if (has_jit && jit_address(&search, stack, own, &address))
-			to += SEGMENT_ADDRESSES - SEGMENT_OFFSETS;
-		if (to != moved)
-			mapping = mapping_of(window, stack, &search, to);
-		segment = own;
-		moved = to;
-		locations[i] = location_of(window, mapping, address);
-		if (added)
-			*--added = (struct added_frame){stack->frames[i], shared, locations[i]};
+	/* Adjacent frames are often in the same file. */
+	for (run.begin = 0; run.begin < end; run.begin = run.end) {
+		run.segment = segment_of(stack, run.begin);
+		run.end = segment_end(stack, run.begin, end);
+		/* What may be in a perf map belongs to one process. */
+		run.shared = segment_may_be_jit(run.segment) ? SEGMENT_NONE : run.segment;
+		if (window_has_jit(window, stack, &search, run.segment))
+			window_add_jit(window, stack, &search, &run, last, locations);
+		else
+			window_add_run(window, stack, &run,
+				       mapping_of(window, stack, &search, run.segment), last,
+				       locations);
 	}
 }
 
