@@ -123,6 +123,7 @@ struct address_spaces {
 	struct perf_map_watcher *perf_maps; /* NULL: none is needed */
 	struct space_slot *slots; /* by index */
 	size_t slot_count, slot_capacity;
+	struct address_space *last; /* that was looked up, or NULL */
 	uint32_t unused; /* the first unused slot, or NO_SLOT */
 	struct hash by_id; /* indices of `slots` */
 	struct hash by_pid; /* of the address space of each process that was announced last */
@@ -275,7 +276,8 @@ static uint32_t key_hash(const struct space_key *key)
 	return hash_number(HASH_START, key->id ? key->id : (uint64_t)key->pid << 32);
 }
 
-struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid)
+static struct address_space *find_or_insert(struct address_spaces *spaces, uint64_t id,
+					    uint32_t pid)
 {
 	const struct space_key key = {id, pid};
 	uint32_t hash = key_hash(&key);
@@ -283,6 +285,14 @@ struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t
 
 	return index == HASH_NONE ? address_spaces_insert(spaces, &key, hash)
 				  : spaces->slots[index].space;
+}
+
+struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid)
+{
+	/* Adjacent records are mostly of one address space. */
+	if (!spaces->last || spaces->last->id != id || (!id && spaces->last->pid != pid))
+		spaces->last = find_or_insert(spaces, id, pid);
+	return spaces->last;
 }
 
 /* The address space of a process that was announced last */
@@ -341,6 +351,8 @@ static void address_spaces_forget(struct address_spaces *spaces, struct address_
 	if (space->perf_map != UINT32_MAX)
 		perf_map_watcher_retire(spaces->perf_maps, space->perf_map);
 	spaces->counts.ended += space->announced;
+	if (spaces->last == space)
+		spaces->last = NULL;
 	free_space(space);
 }
 
@@ -648,22 +660,31 @@ static bool join_text(struct address_space *space, uint32_t generation,
 	return false;
 }
 
+/* Returns the mapping of an address that was found in an anonymous mapping. */
+__attribute__((noinline)) static const struct mapping *join_found(struct address_space *space,
+								  uint32_t generation,
+								  const struct mapping *found,
+								  uint64_t address)
+{
+	if (!may_have_moved_text(space) || !join_text(space, generation, found, address))
+		return found;
+	if (space->unsent_count)
+		send_texts(space, generation);
+	return mapping_history_find(space->history, generation, address);
+}
+
 /* Looks an address up, and finds out whether it is in text that was moved. */
-static const struct mapping *find_joined(struct address_space *space, uint32_t generation,
-					 uint64_t address)
+static inline const struct mapping *find_joined(struct address_space *space, uint32_t generation,
+						uint64_t address)
 {
 	const struct mapping *found;
 
 	if (!space->history)
 		return NULL;
 	found = mapping_history_find(space->history, generation, address);
-	if (found && found->segment == SEGMENT_ANON && may_have_moved_text(space) &&
-	    join_text(space, generation, found, address)) {
-		if (space->unsent_count)
-			send_texts(space, generation);
-		found = mapping_history_find(space->history, generation, address);
-	}
-	return found;
+	if (!found || found->segment != SEGMENT_ANON)
+		return found;
+	return join_found(space, generation, found, address);
 }
 
 /* Where addresses are looked up. */
@@ -701,13 +722,15 @@ static const struct mapping *address_space_find_mapping(const struct lookup *loo
 	return find_joined(lookup->space, lookup->generation, address);
 }
 
-static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, uint32_t *segments,
-			    size_t count)
+__attribute__((always_inline)) static inline size_t
+find_segments(const struct lookup *lookup, uint64_t *addresses, uint32_t *segments, size_t count)
 {
 	size_t i = 0;
 
 	while (i < count) {
 		const struct mapping *mapping = address_space_find_mapping(lookup, addresses[i]);
+		uint64_t start, length, bias;
+		uint32_t segment;
 
 		if (!mapping) {
 			bool vsyscall =
@@ -718,11 +741,14 @@ static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, ui
 				break;
 			continue;
 		}
+		start = mapping->start;
+		length = mapping->end - start;
+		bias = mapping->bias;
+		segment = mapping->segment;
 		/* Consecutive frames are often in one mapping. */
-		for (uint64_t length = mapping->end - mapping->start;
-		     i < count && addresses[i] - mapping->start < length; i++) {
-			addresses[i] += mapping->bias;
-			segments[i] = mapping->segment;
+		for (; i < count && addresses[i] - start < length; i++) {
+			addresses[i] += bias;
+			segments[i] = segment;
 		}
 	}
 	return i;

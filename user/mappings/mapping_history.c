@@ -46,13 +46,16 @@ struct snapshot {
 	struct map map; /* not sorted until it is used */
 };
 
+/* Frames of a stack are in a few files. */
+#define FOUND_ENTRIES 8u
+
 /*
  * The history at a generation: `map`, and the records that are not in it yet. check_history() has
  * its invariants.
  */
 struct mapping_history {
 	struct map map; /* at `generation` */
-	size_t last_found; /* index in `map`: consecutive lookups are often near each other */
+	uint16_t found[FOUND_ENTRIES]; /* see found_of() */
 	uint32_t generation;
 	uint32_t base; /* generation of the last snapshot in the map; 0: none */
 	uint32_t settled; /* all records up to this generation had arrived when it was reached */
@@ -948,22 +951,32 @@ bool mapping_history_has_pending(const struct mapping_history *history)
 	return history->event_count || history->snapshot_count;
 }
 
+/*
+ * Returns the place of the lower 16 bits of the index of the mapping that was found last, for an
+ * address with these bits. The map may have changed since: the caller verifies the index.
+ */
+static uint16_t *found_of(struct mapping_history *history, uint64_t address)
+{
+	return &history->found[(address >> 17) % FOUND_ENTRIES];
+}
+
 const struct mapping *mapping_history_find(struct mapping_history *history, uint32_t generation,
 					   uint64_t address)
 {
 	const struct map *map = &history->map;
+	uint16_t *found = found_of(history, address);
 	const struct history_entry *entry;
+	size_t at = *found;
 
 	if (!history->started || misses_event(history, generation))
 		return NULL;
-	if (history->last_found >= map->count ||
-	    !mapping_contains(&map_at(map, history->last_found)->mapping, address)) {
-		history->last_found = map_find(map, address);
-		if (history->last_found == map->count ||
-		    !mapping_contains(&map_at(map, history->last_found)->mapping, address))
+	if (at >= map->count || !mapping_contains(&map_at(map, at)->mapping, address)) {
+		at = map_find(map, address);
+		if (at == map->count || !mapping_contains(&map_at(map, at)->mapping, address))
 			return NULL;
+		*found = (uint16_t)at;
 	}
-	entry = map_at(map, history->last_found);
+	entry = map_at(map, at);
 	if (entry->since > generation || entry->mapping.segment == SEGMENT_UNKNOWN)
 		return NULL;
 	return &entry->mapping;
