@@ -9,13 +9,6 @@
 
 #define CAPACITY_MIN 64
 
-struct hash_slot {
-	uint32_t hash;
-	uint32_t index; /* HASH_NONE: empty */
-};
-
-_Static_assert(sizeof(struct hash_slot) == HASH_SLOT_SIZE, "HASH_SLOT_SIZE");
-
 /*
  * SipHash-1-3: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with
  * one round for each word and three at the end, as Rust and CPython use it for hash tables. The
@@ -27,7 +20,8 @@ static uint64_t hash_key[2];
 /*
  * Numbers are hashed by folded products with secret words, as Go's maps do on CPUs without AES
  * (Wang Yi, "wyhash", 2019): a program that does not know the words can't choose numbers that
- * collide, and a number takes two multiplications instead of five rounds.
+ * collide, and a number takes two multiplications instead of five rounds. In a sequence, a pair
+ * takes one.
  */
 static uint64_t number_key[4];
 
@@ -99,6 +93,19 @@ uint32_t hash_number(uint32_t hash, uint64_t number)
 	return (uint32_t)folded_product(mixed ^ number_key[2], number_key[3]);
 }
 
+uint32_t hash_numbers(uint32_t hash, const uint32_t *numbers, size_t count)
+{
+	uint64_t mixed = (uint64_t)count << 32 | hash, pair;
+
+	for (; count >= 2; count -= 2, numbers += 2) {
+		memcpy(&pair, numbers, sizeof(pair));
+		mixed = folded_product(pair ^ number_key[0], mixed ^ number_key[1]);
+	}
+	if (count)
+		mixed = folded_product(*numbers ^ number_key[0], mixed ^ number_key[1]);
+	return (uint32_t)folded_product(mixed ^ number_key[2], number_key[3]);
+}
+
 /* Hashes `hash` as 8 bytes, and the bytes behind it. */
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size)
 {
@@ -151,23 +158,6 @@ uint32_t hash_string(uint32_t hash, const char *string)
 	return hash_bytes(hash, string, strlen(string));
 }
 
-uint32_t hash_find(const struct hash *table, uint32_t hash, hash_equal equal, const void *context,
-		   const void *key)
-{
-	const struct hash_slot *slot;
-	size_t at;
-
-	if (!table->capacity)
-		return HASH_NONE;
-	for (at = hash & (table->capacity - 1);; at = (at + 1) & (table->capacity - 1)) {
-		slot = &table->slots[at];
-		if (slot->index == HASH_NONE)
-			return HASH_NONE;
-		if (slot->hash == hash && equal(context, slot->index, key))
-			return slot->index;
-	}
-}
-
 static void insert_slot(struct hash_slot *slots, size_t capacity, struct hash_slot entry)
 {
 	size_t at = entry.hash & (capacity - 1);
@@ -180,13 +170,13 @@ static void insert_slot(struct hash_slot *slots, size_t capacity, struct hash_sl
 static int grow_table(struct hash *table)
 {
 	size_t capacity = table->capacity ? table->capacity * 2 : CAPACITY_MIN;
-	struct hash_slot *slots = calloc(capacity, sizeof(*slots));
+	struct hash_slot *slots = reallocarray(NULL, capacity, sizeof(*slots));
 	size_t i;
 
 	if (!slots)
 		return -ENOMEM;
-	for (i = 0; i < capacity; i++)
-		slots[i].index = HASH_NONE;
+	/* HASH_NONE has all bits set. */
+	memset(slots, 0xff, capacity * sizeof(*slots));
 	for (i = 0; i < table->capacity; i++)
 		if (table->slots[i].index != HASH_NONE)
 			insert_slot(slots, capacity, table->slots[i]);
@@ -196,13 +186,23 @@ static int grow_table(struct hash *table)
 	return 0;
 }
 
+__attribute__((noinline)) static int add_grown(struct hash *table, struct hash_slot entry)
+{
+	if (grow_table(table) && table->count + 1 >= table->capacity)
+		return -ENOMEM;
+	insert_slot(table->slots, table->capacity, entry);
+	table->count++;
+	return 0;
+}
+
 int hash_add(struct hash *table, uint32_t hash, uint32_t index)
 {
+	const struct hash_slot entry = {hash, index};
+
 	/* At most three quarters full, or more without memory: an empty slot ends each search. */
-	if (table->count >= table->capacity / 4 * 3 && grow_table(table) &&
-	    table->count + 1 >= table->capacity)
-		return -ENOMEM;
-	insert_slot(table->slots, table->capacity, (struct hash_slot){hash, index});
+	if (table->count >= table->capacity / 4 * 3)
+		return add_grown(table, entry);
+	insert_slot(table->slots, table->capacity, entry);
 	table->count++;
 	return 0;
 }

@@ -492,7 +492,7 @@ uint32_t profile_stack(struct profile *profile, const uint32_t *locations, size_
 
 	if (!depth)
 		return 0;
-	hash = hash_bytes(HASH_START, locations, depth * sizeof(*locations));
+	hash = hash_numbers(HASH_START, locations, depth);
 	index = hash_find(&profile->stack_index, hash, stack_equal, profile, &key);
 	if (index != HASH_NONE)
 		return index;

@@ -171,6 +171,44 @@ static void hash_depends_on_each_byte_the_length_and_the_hash_before(void **stat
 	assert_int_equal(hash_string(HASH_START, "name"), hash_bytes(HASH_START, "name", 4));
 }
 
+/* The hash depends on the order of the numbers, too, and on their count. */
+static void hash_depends_on_each_number(void **state)
+{
+	static const uint32_t zeros[] = {7, 0, 0};
+	uint32_t sequence[] = {7, 11, 13, 17, 19};
+	const size_t count = sizeof(sequence) / sizeof(sequence[0]);
+
+	(void)state;
+	for (size_t size = 1; size < sizeof(zeros) / sizeof(zeros[0]); size++)
+		assert_int_not_equal(hash_numbers(HASH_START, zeros, size),
+				     hash_numbers(HASH_START, zeros, size + 1));
+	for (size_t size = 1; size <= count; size++) {
+		const uint32_t hash = hash_numbers(HASH_START, sequence, size);
+
+		assert_int_equal(hash_numbers(HASH_START, sequence, size), hash);
+		assert_int_not_equal(hash_numbers(HASH_START + 1, sequence, size), hash);
+		assert_int_not_equal(hash_numbers(HASH_START, sequence, size - 1), hash);
+		for (size_t i = 0; i < size; i++) {
+			const uint32_t number = sequence[i];
+
+			for (unsigned int bit = 0; bit < 32; bit++) {
+				sequence[i] = number ^ UINT32_C(1) << bit;
+				assert_int_not_equal(hash_numbers(HASH_START, sequence, size),
+						     hash);
+			}
+			sequence[i] = number;
+			for (size_t other = 0; other < i; other++) {
+				sequence[i] = sequence[other];
+				sequence[other] = number;
+				assert_int_not_equal(hash_numbers(HASH_START, sequence, size),
+						     hash);
+				sequence[other] = sequence[i];
+				sequence[i] = number;
+			}
+		}
+	}
+}
+
 /* The former hash function of lib/hash, without a key: its collisions can be computed. */
 static uint32_t unkeyed_number(uint32_t hash, uint64_t number)
 {
@@ -326,6 +364,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(full_table_refuses_entries),
 		cmocka_unit_test(finds_all_entries_but_removed_ones),
 		cmocka_unit_test(hash_depends_on_each_byte_the_length_and_the_hash_before),
+		cmocka_unit_test(hash_depends_on_each_number),
 		cmocka_unit_test(regular_numbers_have_irregular_hashes),
 		cmocka_unit_test(names_that_collide_without_a_key_do_not_collide),
 		cmocka_unit_test(each_process_has_its_own_key),

@@ -51,11 +51,23 @@ static void numbers(void **state)
 	assert_int_equal(hash_number(0x89abcdef, 0x0123456789abcdef), 0xdea4ad99);
 }
 
+static void sequences_of_numbers(void **state)
+{
+	static const uint32_t sequence[] = {0x01234567, 0x89abcdef, 0xdeadbeef};
+	static const uint32_t expected[] = {0x3f7fac39, 0x611b141f, 0xff576bb8, 0xda662924};
+
+	(void)state;
+	for (size_t count = 0; count < sizeof(expected) / sizeof(expected[0]); count++)
+		assert_int_equal(hash_numbers(1, sequence, count), expected[count]);
+	assert_int_equal(hash_numbers(0x89abcdef, sequence, 3), 0xbffc1b4b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(strings_of_all_lengths),
 		cmocka_unit_test(numbers),
+		cmocka_unit_test(sequences_of_numbers),
 	};
 
 	return cmocka_run_group_tests_name("hash values", tests, NULL, NULL);
