@@ -30,6 +30,18 @@ struct sample_cache_entry {
 	struct stack *stack; /* NULL: none */
 };
 
+struct sample_cache_key {
+	fingerprint fingerprint;
+	size_t set;
+};
+
+/* The last sample that was not found. */
+struct missed_sample {
+	const struct stackbeat_sample *sample; /* NULL: none */
+	uint64_t time, address_space, hash; /* another one may be in its place */
+	struct sample_cache_key key;
+};
+
 struct sample_cache_options {
 	bool tid, cpu, block;
 	bool all_frames; /* are compared: hashes are not CRC-32C of the frames */
@@ -38,6 +50,7 @@ struct sample_cache_options {
 struct sample_cache {
 	struct fingerprint_key key;
 	struct sample_cache_options options;
+	struct missed_sample missed; /* is mostly inserted next */
 	uint64_t used[SETS / 64]; /* a bit for each set: it may have entries */
 	struct sample_cache_entry sets[SETS][WAYS]; /* the latest first */
 };
@@ -114,7 +127,7 @@ static inline void set_head(struct sample_cache_options options,
 }
 
 /* Adds the words from sample->frames[] on. Parts of a sequence begin at even indices. */
-static inline __attribute__((always_inline)) fingerprint
+__attribute__((always_inline)) static inline fingerprint
 add_frames(const struct fingerprint_key *key, struct sample_cache_options options, fingerprint sum,
 	   const struct stackbeat_sample *sample, size_t words, fingerprint_fn *add)
 {
@@ -136,17 +149,12 @@ add_frames(const struct fingerprint_key *key, struct sample_cache_options option
 	return sum;
 }
 
-struct sample_cache_key {
-	fingerprint fingerprint;
-	size_t set;
-};
-
 /*
  * The set depends on the fields before the frames, and on the kernel's hash of the frames: the CPU
  * fetches it while the frames are read. Programs can choose stacks of the same set: these evict
  * each other, as any new stacks do. `sample->record.size` must be in range.
  */
-static inline __attribute__((always_inline)) struct sample_cache_key
+__attribute__((always_inline)) static inline struct sample_cache_key
 key_of(const struct sample_cache *cache, struct sample_cache_options options,
        const struct stackbeat_sample *sample, fingerprint_fn *add)
 {
@@ -167,8 +175,8 @@ key_of(const struct sample_cache *cache, struct sample_cache_options options,
 	return key;
 }
 
-static inline __attribute__((always_inline)) struct stack *
-sample_cache_find_stack(const struct sample_cache *cache, struct sample_cache_options options,
+__attribute__((always_inline)) static inline struct stack *
+sample_cache_find_stack(struct sample_cache *cache, struct sample_cache_options options,
 			const struct stackbeat_sample *sample, fingerprint_fn *add)
 {
 	const struct sample_cache_key key = key_of(cache, options, sample, add);
@@ -176,14 +184,19 @@ sample_cache_find_stack(const struct sample_cache *cache, struct sample_cache_op
 
 	for (unsigned int i = 0; i < WAYS; i++) {
 		if (set[i].fingerprint[0] == key.fingerprint[0] &&
-		    set[i].fingerprint[1] == key.fingerprint[1])
-			return set[i].stack && set[i].stack->space ? set[i].stack : NULL;
+		    set[i].fingerprint[1] == key.fingerprint[1]) {
+			if (set[i].stack && set[i].stack->space)
+				return set[i].stack;
+			break;
+		}
 	}
+	cache->missed = (struct missed_sample){sample, sample->time, sample->address_space,
+					       sample->hash, key};
 	return NULL;
 }
 
-static inline __attribute__((always_inline)) uint64_t
-sample_cache_match_by(const struct sample_cache *cache, struct sample_cache_options options,
+__attribute__((always_inline)) static inline uint64_t
+sample_cache_match_by(struct sample_cache *cache, struct sample_cache_options options,
 		      const void *data, uint64_t available, struct sample_totals *totals,
 		      fingerprint_fn *add)
 {
@@ -207,9 +220,10 @@ sample_cache_match_by(const struct sample_cache *cache, struct sample_cache_opti
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx,pclmul"))) static uint64_t
-match_carry_less(const struct sample_cache *cache, const void *data, uint64_t available,
-		 struct sample_totals *totals)
+__attribute__((target("avx,pclmul"))) static uint64_t match_carry_less(struct sample_cache *cache,
+								       const void *data,
+								       uint64_t available,
+								       struct sample_totals *totals)
 {
 	const struct sample_cache_options options = cache->options;
 
@@ -222,7 +236,7 @@ match_carry_less(const struct sample_cache *cache, const void *data, uint64_t av
 }
 #endif
 
-uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
+uint64_t sample_cache_match(struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals)
 {
 #ifdef __x86_64__
@@ -258,6 +272,7 @@ static void check_hash(struct sample_cache *cache, const struct stackbeat_sample
 {
 	if (!cache->options.all_frames && !hash_is_crc(sample)) {
 		cache->options.all_frames = true;
+		cache->missed.sample = NULL;
 		sample_cache_clear(cache);
 	}
 }
@@ -269,6 +284,12 @@ static void check_hash(struct sample_cache *cache, const struct stackbeat_sample
 }
 #endif
 
+static bool is_missed(const struct missed_sample *missed, const struct stackbeat_sample *sample)
+{
+	return missed->sample == sample && missed->time == sample->time &&
+	       missed->address_space == sample->address_space && missed->hash == sample->hash;
+}
+
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
@@ -279,9 +300,13 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
 		return;
 	check_hash(cache, sample);
-	key = key_of(cache, cache->options, sample, fingerprint_add);
+	if (is_missed(&cache->missed, sample))
+		key = cache->missed.key;
+	else
+		key = key_of(cache, cache->options, sample, fingerprint_add);
 	set = cache->sets[key.set];
-	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
+	for (unsigned int i = WAYS - 1; i; i--)
+		set[i] = set[i - 1];
 	set[0] = (struct sample_cache_entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
 	cache->used[key.set / 64] |= UINT64_C(1) << key.set % 64;
 }

@@ -40,14 +40,15 @@ void sample_cache_free(struct sample_cache *cache);
  * one, only the time, the weight and the missed ticks are read, which may be any numbers. Returns
  * the bytes of the counted samples.
  */
-uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
+uint64_t sample_cache_match(struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals);
 
 /*
  * Inserts a sample: from now on, samples with the same frames, generation, address space and
  * thread name belong to `stack`, which must outlive the cache. May evict others: all take 1.5 MiB.
  * Does nothing for records larger than the deepest stack needs, and for samples with a copy of the
- * stack: another record belongs to them.
+ * stack: another record belongs to them. A sample that sample_cache_match() has not found must not
+ * change before its insertion, unless its time, its hash or its address space changes, too.
  */
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);

@@ -156,9 +156,15 @@ static size_t word_count(const struct resolved_sample *resolved)
  */
 static void set_call_addresses(uint64_t *to, const void *from, size_t count)
 {
-	memcpy(to, from, count * sizeof(*to));
-	for (size_t i = 1; i < count; i++)
+	const char *next = from;
+
+	if (!count)
+		return;
+	memcpy(to, next, sizeof(*to));
+	for (size_t i = 1; i < count; i++) {
+		memcpy(&to[i], next + i * sizeof(*to), sizeof(*to));
 		to[i]--;
+	}
 }
 
 /* Sets all but the segments. `frames`: see stack_table_add_copied(). */
@@ -191,8 +197,6 @@ static bool set_aliases(const struct stack_table *table, struct resolved_sample 
 static void resolve_mappings(struct resolved_sample *resolved, const struct mapping_view *view)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
-	bool certain = view ? view->is_certain
-			    : address_space_is_certain(resolved->space, sample->generation);
 	uint64_t *frames = resolved->frames + sample->kernel_frames;
 	uint32_t *segments = resolved->segments;
 	size_t count = resolved->user_frames, done = 0;
@@ -207,7 +211,9 @@ static void resolve_mappings(struct resolved_sample *resolved, const struct mapp
 		 * A caller outside all executable mappings is no caller: the unwinder has followed
 		 * a word that was no frame pointer. The stack ends before it.
 		 */
-		if (done > 1 && segments[done - 1] == SEGMENT_NONE && certain) {
+		if (done > 1 && segments[done - 1] == SEGMENT_NONE &&
+		    (view ? view->is_certain
+			  : address_space_is_certain(resolved->space, sample->generation))) {
 			resolved->user_frames = (uint16_t)(done - 1);
 			resolved->table_frames = MIN(resolved->table_frames, resolved->user_frames);
 			resolved->user_stop = STACKBEAT_STOP_BAD_FRAME;
@@ -531,7 +537,8 @@ static int stack_table_fold_stack(struct stack_table *table, struct stack *stack
 		return err;
 	stack->samples = 0;
 	stack->weight = 0;
-	stack_free_moments(stack, &table->totals);
+	if (stack->moment_capacity)
+		stack_free_moments(stack, &table->totals);
 	return 0;
 }
 

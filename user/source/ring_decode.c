@@ -44,7 +44,8 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 	if (sample->kernel_stop >= STACKBEAT_STOP_COUNT ||
 	    sample->user_stop >= STACKBEAT_STOP_COUNT)
 		return "a stack ended for an unknown reason";
-	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
+	if (sample->comm[sizeof(sample->comm) - 1] &&
+	    !memchr(sample->comm, '\0', sizeof(sample->comm)))
 		return "a command name is not terminated";
 	return NULL;
 }

@@ -44,8 +44,7 @@ static struct stackbeat_sample *make_sample(uint16_t frames)
 }
 
 /* The stack that a sample is counted in, once; NULL: none. */
-static struct stack *find_stack(const struct sample_cache *cache,
-				const struct stackbeat_sample *sample)
+static struct stack *find_stack(struct sample_cache *cache, const struct stackbeat_sample *sample)
 {
 	struct sample_totals totals = {0};
 	struct stack *found = NULL;
@@ -296,8 +295,8 @@ static void stacks_with_the_same_hash_are_distinguished(void **state)
  * Changes each word of a cached sample of stack 1: with another hash it is not found, and with the
  * same hash if the word is before `first` or not before `last`.
  */
-static void check_words(const struct sample_cache *cache, struct stackbeat_sample *sample,
-			size_t words, size_t first, size_t last)
+static void check_words(struct sample_cache *cache, struct stackbeat_sample *sample, size_t words,
+			size_t first, size_t last)
 {
 	for (size_t i = 0; i < words; i++) {
 		bool compared = i < first || i >= last;
@@ -381,6 +380,28 @@ static void words_that_the_hash_may_not_distinguish_are_compared(void **state)
 			sample_cache_insert(cache, sample, stack_of(1));
 		}
 		check_words(cache, sample, WORDS, WORDS, WORDS);
+		free(sample);
+		sample_cache_free(cache);
+	}
+}
+
+/* Another sample at the place of a sample that was not found has a key of its own. */
+static void key_of_a_sample_that_was_not_found_is_of_no_other(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct sample_cache *cache = sample_cache_new(false, false, false);
+		struct stackbeat_sample *sample = make_sample(3), before = *sample;
+
+		assert_null(find_stack(cache, sample));
+		sample->time += i == 0;
+		sample->hash += i == 1;
+		sample->address_space += i == 2;
+		sample->pid++;
+		sample_cache_insert(cache, sample, stack_of(1));
+		assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+		memcpy(sample, &before, sizeof(before));
+		assert_null(find_stack(cache, sample));
 		free(sample);
 		sample_cache_free(cache);
 	}
@@ -512,6 +533,7 @@ int main(void)
 		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
 		cmocka_unit_test(most_user_frames_are_not_compared),
 		cmocka_unit_test(words_that_the_hash_may_not_distinguish_are_compared),
+		cmocka_unit_test(key_of_a_sample_that_was_not_found_is_of_no_other),
 		cmocka_unit_test(many_deep_stacks_are_cached),
 		cmocka_unit_test(too_large_sample_is_not_cached),
 		cmocka_unit_test(similar_stacks_do_not_collide),
