@@ -9,7 +9,10 @@
 #include <asm/alternative.h>
 #include <asm/cpufeatures.h>
 
-/* One instruction a frame, two on CPUs without SSE4.2. The reader mixes the resulting hash. */
+/*
+ * One instruction a frame, two on CPUs without SSE4.2. Each stored frame is hashed once, in order: the
+ * reader does not compare most user frames of a known stack.
+ */
 #define SB_HASH                                                                \
 	ALTERNATIVE("rolq %[hash]; addq %[ret], %[hash]",                      \
 		    "crc32q %[ret], %[hash]", X86_FEATURE_XMM4_2)

@@ -135,7 +135,8 @@ add_frames(const struct fingerprint_key *key, struct sample_cache_options option
 	size_t kernel = ((size_t)sample->kernel_frames + 1) & ~(size_t)1;
 	size_t hashed = (size_t)sample->kernel_frames + sample->user_frames;
 
-	/* Without an address space, the next program in a process can't be distinguished. */
+	/* Without an address space, execve() and a new process with the same PID change no field.
+	 */
 	if (options.all_frames || !sample->address_space || hashed > words ||
 	    kernel + USER_FRAMES_COMPARED > hashed)
 		return add(key, sum, FRAMES_INDEX, frames, words);
@@ -249,9 +250,9 @@ uint64_t sample_cache_match(struct sample_cache *cache, const void *data, uint64
 
 #ifdef __x86_64__
 /*
- * Whether the hash of a sample is CRC-32C of its frames. Perf events have another hash, and so has
- * the module in a kernel that was told not to use the instruction. `sample->record.size` must be in
- * range.
+ * Returns whether the hash of a sample is CRC-32C of its frames. perf_device.c computes another
+ * hash, and the module does if the kernel does not use SSE4.2 (clearcpuid=). The size of the record
+ * must be valid.
  */
 __attribute__((target("sse4.2"))) static bool hash_is_crc(const struct stackbeat_sample *sample)
 {

@@ -319,7 +319,7 @@ static size_t segment_end(const struct stack *stack, size_t i, size_t end)
 struct frame_run {
 	size_t begin, end;
 	uint32_t segment;
-	uint32_t shared; /* `segment` of the frames in the cache; SEGMENT_NONE: not shared */
+	uint32_t shared; /* the segment of the cached frames; SEGMENT_NONE: not shared */
 };
 
 /*
