@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -430,6 +431,16 @@ static void step_program(const char *compiler, const char *flags)
 	stop_program();
 }
 
+/* Each step switches between this process and the program: to another CPU, that takes longer. */
+static void stay_on_this_cpu(void)
+{
+	cpu_set_t cpu;
+
+	CPU_ZERO(&cpu);
+	CPU_SET((unsigned int)sched_getcpu(), &cpu);
+	assert_int_equal(sched_setaffinity(0, sizeof(cpu), &cpu), 0);
+}
+
 static void stacks_are_those_of_elfutils(void **state)
 {
 	static const char *const compilers[] = {"gcc", "clang"};
@@ -448,6 +459,7 @@ static void stacks_are_those_of_elfutils(void **state)
 
 	(void)state;
 	srand(1);
+	stay_on_this_cpu();
 	write_text(in_sandbox("source.c"), source);
 	for (size_t i = 0; i < 2; i++) {
 		if (system(i ? "command -v clang >/dev/null" : "true"))
