@@ -191,7 +191,7 @@ static uint8_t *check_samples(const struct profile *profile, uint32_t processes)
 
 static void short_processes_take_little_memory(void **state)
 {
-	const uint32_t processes = 200000, batch = 2000;
+	const uint32_t processes = 60000, batch = 2000;
 	struct window window;
 	uint8_t *counts;
 
@@ -207,7 +207,7 @@ static void short_processes_take_little_memory(void **state)
 	assert_int_equal(collector_take(&collector, &window, &error), 0);
 	print_message("peak: %.1f MiB for %u processes\n", (double)heap.peak / (1 << 20),
 		      processes);
-	assert_true(heap.peak < 64 << 20);
+	assert_true(heap.peak < 32 << 20);
 
 	counts = check_samples(window.profile, processes);
 	for (uint32_t i = 0; i < processes; i++)
@@ -327,7 +327,7 @@ static void windows_have_no_gap_and_no_overlap(void **state)
 /* The budget is kept by merging; sums stay exact. */
 static void budget_is_kept(void **state)
 {
-	const size_t budget = 16 << 20;
+	const size_t budget = 8 << 20;
 	struct window_merged merged;
 	struct window window;
 	int64_t samples = 0;
@@ -337,7 +337,7 @@ static void budget_is_kept(void **state)
 	collector_limit_memory(&collector, budget, false);
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
 		fake_put_file(id);
-	for (uint32_t i = 0; i < 120000; i++) {
+	for (uint32_t i = 0; i < 60000; i++) {
 		run_process(i);
 		if (i % 500 == 499)
 			drain();
@@ -456,7 +456,7 @@ static void budget_is_kept_while_metadata_is_pending(void **state)
 	fake_put_mapping(1, TEXT, 1);
 	drain();
 	fake_device.pending = true;
-	for (uint32_t i = 0; i < 200000; i++) {
+	for (uint32_t i = 0; i < 100000; i++) {
 		put_sample(1, NOBODY, "program1", i);
 		if (i % 500 == 499)
 			drain();
@@ -470,7 +470,7 @@ static void budget_is_kept_while_metadata_is_pending(void **state)
 	assert_int_equal(collector_take(&collector, &window, &error), 0);
 	window_count_merged(&window, &merged);
 	assert_true(merged.stacks > 0);
-	assert_int_equal(window.samples, 200000);
+	assert_int_equal(window.samples, 100000);
 	assert_true(window.samples == stack_table_totals(collector.stacks)->samples);
 	window_clear(&window);
 }
