@@ -1166,6 +1166,11 @@ void address_spaces_counts(const struct address_spaces *spaces, struct address_s
 		counts->perf_maps_dropped = perf_maps_dropped(spaces->perf_maps);
 }
 
+bool address_space_is_announced(const struct address_space *space)
+{
+	return space->announced;
+}
+
 uint32_t address_space_pid(const struct address_space *space)
 {
 	return space->pid;

@@ -260,6 +260,9 @@ uint32_t address_space_index(const struct address_space *space);
 void address_spaces_counts(const struct address_spaces *spaces,
 			   struct address_space_counts *counts);
 
+/* Returns whether the record of the address space has arrived: its process does not change then. */
+bool address_space_is_announced(const struct address_space *space);
+
 /* Identity of the process; 0 or "": unknown, or none. */
 uint32_t address_space_pid(const struct address_space *space);
 uint32_t address_space_ns_pid(const struct address_space *space); /* in its own namespace */

@@ -260,7 +260,7 @@ static void try_again(struct mapped_files *files, struct file_entry *entry)
 		return;
 	entry->hung_sweeps = 0;
 	entry->state = FILE_UNTOUCHED;
-	/* Without memory, the next stack with a frame in it requests it. */
+	/* Without memory, the next stack or window with a frame in it requests it. */
 	if (entry->holds)
 		opened_file_request(files, entry);
 }

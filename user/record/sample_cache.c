@@ -27,7 +27,7 @@
 
 struct sample_cache_entry {
 	uint64_t fingerprint[2];
-	struct stack *stack; /* NULL: none */
+	struct stack *stack; /* NULL: none, or it was removed */
 };
 
 struct sample_cache_key {
@@ -40,6 +40,7 @@ struct missed_sample {
 	const struct stackbeat_sample *sample; /* NULL: none */
 	uint64_t time, address_space, hash; /* another one may be in its place */
 	struct sample_cache_key key;
+	enum sample_history history;
 };
 
 struct sample_cache_options {
@@ -182,8 +183,9 @@ sample_cache_find_stack(struct sample_cache *cache, struct sample_cache_options 
 {
 	const struct sample_cache_key key = key_of(cache, options, sample, add);
 	const struct sample_cache_entry *set = cache->sets[key.set];
+	unsigned int i = 0;
 
-	for (unsigned int i = 0; i < WAYS; i++) {
+	for (; i < WAYS; i++) {
 		if (set[i].fingerprint[0] == key.fingerprint[0] &&
 		    set[i].fingerprint[1] == key.fingerprint[1]) {
 			if (set[i].stack && set[i].stack->space)
@@ -191,8 +193,14 @@ sample_cache_find_stack(struct sample_cache *cache, struct sample_cache_options 
 			break;
 		}
 	}
-	cache->missed = (struct missed_sample){sample, sample->time, sample->address_space,
-					       sample->hash, key};
+	cache->missed = (struct missed_sample){
+		.sample = sample,
+		.time = sample->time,
+		.address_space = sample->address_space,
+		.hash = sample->hash,
+		.key = key,
+		.history = i == WAYS ? SAMPLE_FIRST : SAMPLE_KNOWN,
+	};
 	return NULL;
 }
 
@@ -291,28 +299,51 @@ static bool is_missed(const struct missed_sample *missed, const struct stackbeat
 	       missed->address_space == sample->address_space && missed->hash == sample->hash;
 }
 
+enum sample_history sample_cache_history(const struct sample_cache *cache,
+					 const struct stackbeat_sample *sample)
+{
+	if (!is_missed(&cache->missed, sample) || sample->record.flags & STACKBEAT_SAMPLE_STACK)
+		return SAMPLE_UNASKED;
+	return cache->missed.history;
+}
+
+void sample_cache_note(struct sample_cache *cache, const struct stackbeat_sample *sample)
+{
+	sample_cache_insert(cache, sample, NULL);
+}
+
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
 	struct sample_cache_entry *set;
 	struct sample_cache_key key;
+	unsigned int i = 0;
 
 	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX ||
 	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
 		return;
 	check_hash(cache, sample);
-	if (is_missed(&cache->missed, sample))
+	if (is_missed(&cache->missed, sample)) {
 		key = cache->missed.key;
-	else
+		i = cache->missed.history == SAMPLE_FIRST ? WAYS - 1 : 0;
+	} else {
 		key = key_of(cache, cache->options, sample, fingerprint_add);
+	}
 	set = cache->sets[key.set];
-	for (unsigned int i = WAYS - 1; i; i--)
+	/* In the place of an equal sample, or of the oldest one. */
+	while (i < WAYS - 1 && (set[i].fingerprint[0] != key.fingerprint[0] ||
+				set[i].fingerprint[1] != key.fingerprint[1]))
+		i++;
+	for (; i; i--)
 		set[i] = set[i - 1];
 	set[0] = (struct sample_cache_entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
 	cache->used[key.set / 64] |= UINT64_C(1) << key.set % 64;
 }
 
-/* Returns whether entries are left. */
+/*
+ * Returns whether stacks are left. A sample that was noted stays; at the worst, the next one is not
+ * the first.
+ */
 static bool forget_in_set(struct sample_cache_entry set[WAYS])
 {
 	bool are_left = false;

@@ -54,6 +54,24 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 			 struct stack *stack);
 
 /*
+ * Inserts a sample without a stack: sample_cache_match() does not count samples that repeat it, but
+ * they are known, as long as it is not evicted.
+ */
+void sample_cache_note(struct sample_cache *cache, const struct stackbeat_sample *sample);
+
+/*
+ * What sample_cache_match() has found for the sample that it has not counted; UNASKED for other
+ * samples, and those with a copy of the stack.
+ */
+enum sample_history {
+	SAMPLE_UNASKED,
+	SAMPLE_FIRST, /* no equal sample */
+	SAMPLE_KNOWN, /* an equal sample, which was noted, or whose stack was removed */
+};
+enum sample_history sample_cache_history(const struct sample_cache *cache,
+					 const struct stackbeat_sample *sample);
+
+/*
  * Removes the samples of removed stacks: those without an address space. The effort follows from
  * the number of samples in the cache.
  */

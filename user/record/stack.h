@@ -86,7 +86,8 @@ struct sample_totals {
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint64_t missed; /* ticks without a sample of their own */
-	uint64_t stacks; /* that were added */
+	/* That were added; those that were folded at once may count again when mappings change. */
+	uint64_t stacks;
 	uint64_t moment_bytes; /* of all stacks */
 	bool keeps_moments; /* samples are kept apart */
 };
@@ -94,6 +95,14 @@ struct sample_totals {
 /* Makes room for a moment more. Returns 0 or -ENOMEM. */
 int stack_grow_moments(struct stack *stack, struct sample_totals *totals);
 void stack_free_moments(struct stack *stack, struct sample_totals *totals);
+
+static inline void sample_totals_add(struct sample_totals *totals,
+				     const struct stackbeat_sample *sample)
+{
+	totals->samples++;
+	totals->weight += sample->weight;
+	totals->missed += sample->missed;
+}
 
 /* Counts a sample of this stack. Returns 0, or -ENOMEM with nothing counted. */
 static inline int stack_count(struct stack *stack, const struct stackbeat_sample *sample,
@@ -108,9 +117,7 @@ static inline int stack_count(struct stack *stack, const struct stackbeat_sample
 	}
 	stack->samples++;
 	stack->weight += sample->weight;
-	totals->samples++;
-	totals->weight += sample->weight;
-	totals->missed += sample->missed;
+	sample_totals_add(totals, sample);
 	return 0;
 }
 

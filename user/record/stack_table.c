@@ -21,6 +21,9 @@
 /* The cache is read completely to forget removed stacks, so they are collected up to this size. */
 #define REMOVED_BYTES_MAX ((size_t)256 << 10)
 
+/* As many stacks of a process may come again before the share of these matters: see is_single(). */
+#define REPEATED_MIN 4
+
 /* Words of a hashed stack before its frames: see hash_sample(). */
 #define HEAD_WORDS 2
 #define ORIGIN_WORDS (sizeof(struct label_origin) / sizeof(uint64_t))
@@ -60,7 +63,7 @@ struct stack_table {
 	size_t slot_count, slot_capacity;
 	uint32_t unused; /* the first unused slot, or NO_STACK */
 	struct hash stack_index; /* indices of `slots` */
-	uint32_t *of_space; /* the latest stack by index of its address space, or NO_STACK */
+	struct space_stacks *of_space; /* by index of the address space */
 	size_t space_count, space_capacity;
 	struct stack *removed; /* linked by next_removed, until the cache forgets them */
 	size_t removed_bytes;
@@ -68,6 +71,14 @@ struct stack_table {
 	fold_stack_fn *fold;
 	void *fold_arg;
 	struct resolved_sample resolved; /* the sample that is being added */
+	struct stack *single; /* that is being folded at once; with room for the deepest stack */
+};
+
+struct space_stacks {
+	uint32_t latest; /* the index of the last stack that was added; NO_STACK: none */
+	uint32_t singles; /* stacks that were folded at once */
+	uint32_t repeated; /* that came again, or might have: see note_generation() */
+	uint32_t generation; /* of the last sample */
 };
 
 /* `stack`, or NULL and the next unused slot. */
@@ -95,7 +106,9 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 	table->cache =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU),
 				 labels & LABEL_SET(LABEL_BLOCK));
-	if (!table->cache) {
+	table->single = malloc(sizeof(*table->single) + sizeof(table->resolved.frames) +
+			       sizeof(table->resolved.segments));
+	if (!table->cache || !table->single) {
 		stack_table_free(table);
 		return NULL;
 	}
@@ -127,6 +140,7 @@ void stack_table_free(struct stack_table *table)
 	free_removed(table);
 	sample_cache_free(table->cache);
 	hash_clear(&table->stack_index);
+	free(table->single);
 	free(table->slots);
 	free(table->of_space);
 	free(table);
@@ -333,6 +347,8 @@ static uint32_t stack_table_reserve(struct stack_table *table)
 	return table->unused;
 }
 
+static const struct space_stacks no_stacks = {.latest = NO_STACK};
+
 /* Reserves an entry of `of_space`. Returns 0 or -ENOMEM. */
 static int reserve_space(struct stack_table *table, uint32_t index)
 {
@@ -342,30 +358,27 @@ static int reserve_space(struct stack_table *table, uint32_t index)
 			  index + 1 - table->space_count, sizeof(*table->of_space)))
 		return -ENOMEM;
 	while (table->space_count <= index)
-		table->of_space[table->space_count++] = NO_STACK;
+		table->of_space[table->space_count++] = no_stacks;
 	return 0;
 }
 
 static void link_to_space(struct stack_table *table, struct stack *stack)
 {
-	uint32_t *of_space = &table->of_space[address_space_index(stack->space)];
+	struct space_stacks *of_space = &table->of_space[address_space_index(stack->space)];
 
-	stack->next_of_space = *of_space;
-	*of_space = stack->index;
+	stack->next_of_space = of_space->latest;
+	of_space->latest = stack->index;
 }
 
-static struct stack *new_stack(const struct resolved_sample *resolved)
+/* Sets all but the fields of the table. The stack has room for the frames. */
+static void set_stack(struct stack *stack, const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	size_t size = word_count(resolved) * sizeof(sample->frames[0]);
 	size_t segments_size = user_places(resolved) * sizeof(resolved->segments[0]);
-	struct stack *stack = malloc(sizeof(*stack) + size + segments_size);
 
-	if (!stack)
-		return NULL;
 	memset(stack, 0, sizeof(*stack));
 	stack->space = resolved->space;
-	stack->hash = resolved->hash;
 	stack->origin = resolved->origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = resolved->user_frames;
@@ -378,6 +391,18 @@ static struct stack *new_stack(const struct resolved_sample *resolved)
 	stack->flags = stack_flags(sample);
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
+}
+
+static struct stack *new_stack(const struct resolved_sample *resolved)
+{
+	struct stack *stack =
+		malloc(sizeof(*stack) + word_count(resolved) * sizeof(resolved->frames[0]) +
+		       user_places(resolved) * sizeof(resolved->segments[0]));
+
+	if (!stack)
+		return NULL;
+	set_stack(stack, resolved);
+	stack->hash = resolved->hash;
 	return stack;
 }
 
@@ -433,7 +458,7 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	uint32_t index = stack_table_reserve(table);
 	struct stack *stack;
 
-	if (index == NO_STACK || reserve_space(table, address_space_index(resolved->space)))
+	if (index == NO_STACK)
 		return NULL;
 	stack = new_stack(resolved);
 	if (!stack || stack_table_hold_files(table, stack)) {
@@ -450,7 +475,6 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	link_to_space(table, stack);
 	table->unused = table->slots[index].next_unused;
 	table->slots[index].stack = stack;
-	table->totals.stacks++;
 	return stack;
 }
 
@@ -469,29 +493,119 @@ uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_
 	return sample_cache_match(table->cache, data, available, &table->totals);
 }
 
+/*
+ * Returns whether the frames can be named by what is known now. Generated code can't: its names are
+ * in a file that is looked for from now on.
+ */
+static bool has_no_generated_code(const struct resolved_sample *resolved)
+{
+	const size_t count = user_places(resolved);
+	uint32_t last = SEGMENT_NONE;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint32_t segment = resolved->segments[i];
+
+		if (segment == last)
+			continue;
+		last = segment;
+		if (segment_is_jit(segment) || segment_is_of_kind(segment, SEGMENT_OFFSETS))
+			return false;
+	}
+	return true;
+}
+
+/* Folds the stack of a sample without adding it to the table. Returns as fold_stack_fn. */
+static int fold_single(struct stack_table *table, const struct resolved_sample *resolved)
+{
+	struct stack *stack = table->single;
+	int err;
+
+	set_stack(stack, resolved);
+	stack->samples = 1;
+	stack->weight = resolved->sample->weight;
+	err = table->fold(stack, table->fold_arg);
+	if (err)
+		return err;
+	sample_totals_add(&table->totals, resolved->sample);
+	table->totals.stacks++;
+	return 0;
+}
+
+/*
+ * After a change of the mappings, the cache knows no stack: each change counts as a stack that came
+ * again, so that a process that often changes them has its stacks in the table.
+ */
+static void note_generation(struct space_stacks *of_space, uint32_t generation)
+{
+	of_space->repeated += of_space->generation != generation;
+	of_space->generation = generation;
+}
+
+/*
+ * Returns whether the stack of a sample that the cache does not know is to be folded at once: if at
+ * most a few, or a quarter, of the stacks of its process came again. Most stacks of processes that
+ * soon end have one sample. To add and to remove these takes more than to fold the first sample of
+ * each stack by itself.
+ */
+static bool is_single(const struct stack_table *table, const struct resolved_sample *resolved,
+		      const struct space_stacks *of_space)
+{
+	return of_space->repeated <= REPEATED_MIN + of_space->singles / 4 &&
+	       !table->totals.keeps_moments && address_space_is_announced(resolved->space) &&
+	       has_no_generated_code(resolved);
+}
+
+/*
+ * Sets the hash of a sample whose address space has stacks, and finds its stack, which the cache
+ * may have lost. Returns NULL if there is none.
+ */
+static struct stack *find_stack_of_space(const struct stack_table *table,
+					 struct resolved_sample *resolved,
+					 const struct space_stacks *of_space)
+{
+	if (of_space->latest == NO_STACK)
+		return NULL;
+	resolved->hash = hash_sample(&table->key, resolved);
+	return stack_table_find(table, resolved);
+}
+
 int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sample *sample,
 			   const struct copied_frames *frames, const struct mapping_view *view)
 {
+	const enum sample_history history = sample_cache_history(table->cache, sample);
 	struct resolved_sample *resolved = &table->resolved;
+	struct space_stacks *of_space;
 	struct stack *stack;
 	bool lasts;
 
 	resolved->sample = sample;
 	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
-	if (!resolved->space)
+	if (!resolved->space || reserve_space(table, address_space_index(resolved->space)))
 		return -ENOMEM;
+	of_space = &table->of_space[address_space_index(resolved->space)];
 	set_frames(resolved, frames);
 	lasts = set_aliases(table, resolved);
 	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
 	resolve_go_creator(resolved, view);
 	stack_table_add_go_labels(resolved, table->labels);
-	resolved->hash = hash_sample(&table->key, resolved);
-	stack = stack_table_find(table, resolved);
+	stack = find_stack_of_space(table, resolved, of_space);
+	note_generation(of_space, sample->generation);
+	/* Without memory for the profile, there may be some for the table. */
+	if (!stack && lasts && history == SAMPLE_FIRST && is_single(table, resolved, of_space) &&
+	    !fold_single(table, resolved)) {
+		of_space->singles++;
+		sample_cache_note(table->cache, sample);
+		return 0;
+	}
+	of_space->repeated += history == SAMPLE_KNOWN;
+	if (of_space->latest == NO_STACK)
+		resolved->hash = hash_sample(&table->key, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);
 		if (!stack)
 			return -ENOMEM;
+		table->totals.stacks += history != SAMPLE_KNOWN;
 	}
 	if (lasts)
 		sample_cache_insert(table->cache, sample, stack);
@@ -550,7 +664,7 @@ static int stack_table_forget_space(struct address_space *space, void *arg)
 
 	if (index >= table->space_count)
 		return 0;
-	for (next = &table->of_space[index]; *next != NO_STACK;) {
+	for (next = &table->of_space[index].latest; *next != NO_STACK;) {
 		struct stack *stack = table->slots[*next].stack;
 		int err = stack_table_fold_stack(table, stack);
 
@@ -559,6 +673,7 @@ static int stack_table_forget_space(struct address_space *space, void *arg)
 		*next = stack->next_of_space;
 		remove_stack(table, stack);
 	}
+	table->of_space[index] = no_stacks;
 	return 0;
 }
 
@@ -581,7 +696,7 @@ int stack_table_fold(struct stack_table *table)
 	int err = 0;
 
 	for (size_t i = 0; i < table->space_count; i++)
-		table->of_space[i] = NO_STACK;
+		table->of_space[i].latest = NO_STACK;
 	for (size_t i = 0; i < table->slot_count; i++) {
 		struct stack *stack = table->slots[i].stack;
 
@@ -605,7 +720,7 @@ uint64_t stack_table_fold_last(struct stack_table *table)
 
 	sample_cache_clear(table->cache);
 	for (size_t i = 0; i < table->space_count; i++)
-		table->of_space[i] = NO_STACK;
+		table->of_space[i].latest = NO_STACK;
 	/* The second time with the memory of what was folded the first time. */
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		left = 0;

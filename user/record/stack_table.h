@@ -3,7 +3,8 @@
  * Aggregates samples while they are read: unique stacks with their numbers of samples and weights.
  * Memory grows with the number of unique stacks of live processes, not of samples. The counts of a
  * stack leave the table by a callback: when its process is forgotten, or when the caller takes
- * them.
+ * them. The first sample of a stack leaves it at once, as long as at most a quarter of the stacks
+ * of its process come again.
  */
 #ifndef STACKBEAT_RECORD_STACK_TABLE_H
 #define STACKBEAT_RECORD_STACK_TABLE_H
@@ -56,8 +57,8 @@ uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_
 
 /*
  * Adds a sample that stack_table_repeat() has not counted, and requests the mapped files of its
- * frames to be read. The sample's address space must have been advanced to the sample's generation.
- * Returns 0 or -ENOMEM.
+ * frames to be read, unless it is folded: then this is left to `fold`. The sample's address space
+ * must have been advanced to the sample's generation. Returns 0 or -ENOMEM.
  */
 int stack_table_add(struct stack_table *table, const struct stackbeat_sample *sample);
 

@@ -288,15 +288,19 @@ static bool window_has_jit(const struct window *window, const struct stack *stac
 static size_t window_share_callers(const struct window_cache *cache, const struct stack *stack,
 				   size_t depth, uint32_t *locations)
 {
-	const size_t most = MIN(depth, cache->last_depth);
+	const size_t most = MIN(depth, cache->last_depth), kernel = stack->kernel_frames;
+	const uint32_t *segments = stack_segments(stack);
 	const struct added_frame *last = cache->last;
 	size_t left = depth;
 
 	for (const struct added_frame *end = last + most; last < end; last++, left--) {
-		if (last->address != stack->frames[left - 1] ||
-		    last->segment != segment_of(stack, left - 1) || last->segment == SEGMENT_NONE)
+		const size_t i = left - 1;
+		const uint32_t segment = i < kernel ? SEGMENT_KERNEL : segments[i - kernel];
+
+		if (last->address != stack->frames[i] || last->segment != segment ||
+		    segment == SEGMENT_NONE)
 			break;
-		locations[left - 1] = last->location;
+		locations[i] = last->location;
 	}
 	return left;
 }

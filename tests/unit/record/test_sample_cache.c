@@ -407,6 +407,37 @@ static void key_of_a_sample_that_was_not_found_is_of_no_other(void **state)
 	}
 }
 
+/* A noted sample has no stack, until another equal one is inserted: in its place. */
+static void noted_sample_is_known(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false, false);
+	struct stackbeat_sample *sample = make_sample(3);
+
+	(void)state;
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_UNASKED);
+	assert_null(find_stack(cache, sample));
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_FIRST);
+	sample_cache_note(cache, sample);
+	assert_null(find_stack(cache, sample));
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_KNOWN);
+	sample_cache_insert(cache, sample, stack_of(1));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+	/* Removed stacks leave no noted sample behind. */
+	stack_of(1)->space = NULL;
+	assert_null(find_stack(cache, sample));
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_KNOWN);
+	sample_cache_forget(cache);
+	stack_of(1)->space = stack_of(2)->space;
+	assert_null(find_stack(cache, sample));
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_FIRST);
+	/* Another record belongs to it. */
+	sample->record.flags |= STACKBEAT_SAMPLE_STACK;
+	assert_null(find_stack(cache, sample));
+	assert_int_equal(sample_cache_history(cache, sample), SAMPLE_UNASKED);
+	free(sample);
+	sample_cache_free(cache);
+}
+
 /* Sets the last frame. `before` is the hash of the frames before. */
 static void set_number(struct stackbeat_sample *sample, uint64_t before, uint64_t number)
 {
@@ -534,6 +565,7 @@ int main(void)
 		cmocka_unit_test(most_user_frames_are_not_compared),
 		cmocka_unit_test(words_that_the_hash_may_not_distinguish_are_compared),
 		cmocka_unit_test(key_of_a_sample_that_was_not_found_is_of_no_other),
+		cmocka_unit_test(noted_sample_is_known),
 		cmocka_unit_test(many_deep_stacks_are_cached),
 		cmocka_unit_test(too_large_sample_is_not_cached),
 		cmocka_unit_test(similar_stacks_do_not_collide),

@@ -1093,9 +1093,11 @@ static void modules_distinguish_stacks(void **state)
 		items[i].start = MODULE_CODE;
 		items[i].end = items[i].reach = MODULE_CODE + 1;
 	}
-	/* Before the parts are known. */
-	assert_int_equal(repeat_in_module(fixture, 5), 0);
-	add_sample(fixture);
+	/* Before the parts are known. The first sample is folded at once. */
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(repeat_in_module(fixture, 5), 0);
+		add_sample(fixture);
+	}
 	assert_true(repeat_in_module(fixture, 5));
 	stack_table_use_parts(fixture->table, &parts);
 	stack_table_parts_changed(fixture->table);
@@ -1113,6 +1115,222 @@ static void modules_distinguish_stacks(void **state)
 	add_sample(fixture);
 	assert_true(repeat_in_module(fixture, 31));
 	assert_int_equal(stack_count_of(fixture), 3);
+}
+
+/* Passes a sample as the reader does. Returns whether it was folded at once. */
+static bool read_sample(struct fixture *fixture)
+{
+	const struct stackbeat_sample *sample = &fixture->any.sample;
+	const uint64_t folded = fixture->folded;
+
+	if (!stack_table_repeat(fixture->table, sample, sample->record.size))
+		add_sample(fixture);
+	return fixture->folded > folded;
+}
+
+/* The first sample of a stack is not in the table; the others are counted together. */
+static void first_sample_is_folded_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct sample_totals *totals = stack_table_totals(fixture->table);
+	const struct stackbeat_sample *sample = usual_sample(fixture);
+	size_t bytes;
+
+	assert_true(read_sample(fixture));
+	assert_int_equal(fixture->stack->samples, 1);
+	assert_int_equal(fixture->stack->weight, sample->weight);
+	assert_int_equal(fixture->stack->origin.pid, fixture->pid);
+	assert_int_equal(fixture->stack->kernel_frames, 2);
+	assert_int_equal(fixture->stack->user_frames, 2);
+	bytes = stack_table_bytes(fixture->table);
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_false(read_sample(fixture));
+	assert_true(stack_table_bytes(fixture->table) > bytes);
+	assert_int_equal(only_stack(fixture)->samples, 3);
+	assert_int_equal(totals->samples, 4);
+	assert_int_equal(totals->weight, 4 * sample->weight);
+	assert_int_equal(totals->stacks, 1);
+}
+
+/* Makes the usual sample, with another caller in the kernel. */
+static void set_caller(struct fixture *fixture, uint64_t caller)
+{
+	usual_sample(fixture)->frames[1] = caller;
+	sample_set_hash(&fixture->any.sample);
+}
+
+/* Where stacks come again, their first samples are added to the table as well. */
+static void stacks_that_come_again_are_not_folded_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned int round = 0; round < 2; round++) {
+		for (unsigned int i = 0; i < 8; i++) {
+			set_caller(fixture, KERNEL + 100 + i);
+			assert_int_equal(read_sample(fixture), !round);
+		}
+	}
+	set_caller(fixture, KERNEL + 200);
+	assert_false(read_sample(fixture));
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 9);
+	/* In another process. */
+	fake_space(fixture->spaces, 8, fixture->pid, 1, "other");
+	usual_sample(fixture)->address_space = 8;
+	assert_true(read_sample(fixture));
+}
+
+/* Advances this process to a generation, by a mapping elsewhere. */
+static void set_generation(struct fixture *fixture, uint32_t generation)
+{
+	struct address_space *space = address_spaces_get(fixture->spaces, SELF, 0);
+
+	fake_mapping(fixture->spaces, SELF, generation, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0,
+		     0);
+	assert_int_equal(address_space_advance(space, generation), 0);
+	fixture->any.sample.generation = generation;
+}
+
+/* The cache knows no sample of another generation, but the table has its stack. */
+static void stacks_in_the_table_are_not_folded_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+
+	usual_sample(fixture);
+	assert_true(read_sample(fixture));
+	assert_false(read_sample(fixture));
+	set_generation(fixture, 2);
+	assert_false(read_sample(fixture));
+	assert_int_equal(only_stack(fixture)->samples, 2);
+	assert_int_equal(stack_count_of(fixture), 1);
+}
+
+/* Each change of the mappings may hide that a stack comes again. */
+static void processes_that_change_mappings_have_their_stacks_in_the_table(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned int singles = 0;
+
+	usual_sample(fixture);
+	for (uint32_t i = 2; i < 100; i++) {
+		set_generation(fixture, i);
+		singles += read_sample(fixture);
+	}
+	assert_in_range(singles, 1, 10);
+}
+
+/* An address space in the place of a forgotten one begins anew. */
+static void other_process_in_the_same_place_begins_anew(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t index = 0;
+
+	for (uint64_t id = 8; id < 10; id++) {
+		struct address_space *space;
+
+		fake_space(fixture->spaces, id, fixture->gone, 1, "gone");
+		space = address_spaces_get(fixture->spaces, id, 0);
+		assert_int_equal(address_space_advance(space, 1), 0);
+		if (id == 8)
+			index = address_space_index(space);
+		assert_int_equal(address_space_index(space), index);
+		for (unsigned int i = 0; i < 20; i++) {
+			set_caller(fixture, KERNEL + 100 + i % 10);
+			fixture->any.sample.address_space = id;
+			assert_int_equal(read_sample(fixture), i < 10);
+		}
+		set_caller(fixture, KERNEL + 200);
+		fixture->any.sample.address_space = id;
+		assert_false(read_sample(fixture));
+		for (uint64_t now = 0; now < 4; now += 2)
+			assert_int_equal(address_spaces_collect_garbage(fixture->spaces,
+									4 * id + now,
+									4 * id + now + 1, !now),
+					 0);
+		stack_table_sweep(fixture->table);
+	}
+}
+
+static void the_deepest_sample_is_folded_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
+	char value[STACKBEAT_GO_LABEL_VALUE_MAX + 1];
+	char key[2] = "a";
+
+	stack_table_free(fixture->table);
+	fixture->table =
+		new_table(fixture, LABEL_SET(LABEL_GO_CREATOR) | LABEL_SET(LABEL_GO_LABELS));
+	assert_non_null(fixture->table);
+	sample->address_space = SELF;
+	sample->generation = 1;
+	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
+		sample_kernel(sample, KERNEL);
+	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
+		sample_user(sample, here() + 1);
+	set_creator(sample, here() + 1);
+	memset(value, 'v', sizeof(value));
+	for (unsigned int i = 0; i < 4; i++, key[0]++) {
+		value[i < 3 ? STACKBEAT_GO_LABEL_VALUE_MAX : 504 - 3 * 130 - 3] = '\0';
+		sample_go_label(sample, key, value);
+	}
+	assert_true(read_sample(fixture));
+	assert_int_equal(fixture->stack->user_frames, STACKBEAT_USER_FRAMES_MAX);
+	assert_int_equal(fixture->stack->go_label_words,
+			 STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t));
+	assert_true(fixture->stack->has_go_creator);
+}
+
+static int fold_fails(const struct stack *stack, void *arg)
+{
+	(void)stack;
+	(void)arg;
+	return -ENOMEM;
+}
+
+/* What the first sample needs may be known later, or need memory. */
+static void other_first_samples_are_added(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t other = 0;
+
+	/* An unknown process. */
+	usual_sample(fixture)->address_space = 4711;
+	assert_false(read_sample(fixture));
+	/* Generated code. */
+	fake_space(fixture->spaces, 8, fixture->pid, 1, "generated");
+	fake_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 8, 0), 1), 0);
+	usual_sample(fixture)->address_space = 8;
+	fixture->any.sample.frames[2] = fixture->any.sample.frames[3] = 0x1800;
+	sample_set_hash(&fixture->any.sample);
+	assert_false(read_sample(fixture));
+	/* A file whose headers are not known. */
+	other = fake_file(fixture->mapped, &fixture->files, "/bin/sh");
+	fake_space(fixture->spaces, 9, fixture->pid, 1, "offsets");
+	fake_mapping(fixture->spaces, 9, 1, 0, 0x1000, 0x2000, other, 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 9, 0), 1), 0);
+	usual_sample(fixture)->address_space = 9;
+	fixture->any.sample.frames[2] = fixture->any.sample.frames[3] = 0x1800;
+	sample_set_hash(&fixture->any.sample);
+	assert_false(read_sample(fixture));
+	/* A sample with a copy of its stack. */
+	usual_sample(fixture)->record.flags |= STACKBEAT_SAMPLE_STACK;
+	assert_false(read_sample(fixture));
+	/* Times of samples. */
+	stack_table_keep_moments(fixture->table, true);
+	set_caller(fixture, KERNEL + 3);
+	assert_false(read_sample(fixture));
+	stack_table_keep_moments(fixture->table, false);
+	/* No memory for the profile. */
+	fixture->fold = fold_fails;
+	set_caller(fixture, KERNEL + 4);
+	assert_false(read_sample(fixture));
+	assert_int_equal(stack_table_totals(fixture->table)->samples, 6);
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 6);
 }
 
 #define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -1151,6 +1369,13 @@ int main(void)
 		TABLE_TEST(samples_are_kept_apart),
 		cmocka_unit_test(files_are_held_with_their_stack),
 		TABLE_TEST(modules_distinguish_stacks),
+		TABLE_TEST(first_sample_is_folded_at_once),
+		TABLE_TEST(stacks_that_come_again_are_not_folded_at_once),
+		TABLE_TEST(stacks_in_the_table_are_not_folded_at_once),
+		TABLE_TEST(processes_that_change_mappings_have_their_stacks_in_the_table),
+		TABLE_TEST(other_process_in_the_same_place_begins_anew),
+		TABLE_TEST(the_deepest_sample_is_folded_at_once),
+		TABLE_TEST(other_first_samples_are_added),
 	};
 
 	return cmocka_run_group_tests_name("stack_table", tests, NULL, NULL);
