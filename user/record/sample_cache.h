@@ -77,7 +77,7 @@ enum sample_history sample_cache_history(const struct sample_cache *cache,
  */
 void sample_cache_forget(struct sample_cache *cache);
 
-/* Removes all samples. */
+/* Removes all samples that have stacks. Noted samples may stay. */
 void sample_cache_clear(struct sample_cache *cache);
 
 #endif

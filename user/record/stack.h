@@ -86,7 +86,8 @@ struct sample_totals {
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint64_t missed; /* ticks without a sample of their own */
-	/* That were added; those that were folded at once may count again when mappings change. */
+	/* Unique stacks. A stack that was folded at once may count again after a change of
+	 * mappings. */
 	uint64_t stacks;
 	uint64_t moment_bytes; /* of all stacks */
 	bool keeps_moments; /* samples are kept apart */

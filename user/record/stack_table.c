@@ -71,13 +71,13 @@ struct stack_table {
 	fold_stack_fn *fold;
 	void *fold_arg;
 	struct resolved_sample resolved; /* the sample that is being added */
-	struct stack *single; /* that is being folded at once; with room for the deepest stack */
+	struct stack *single; /* the stack that is being folded at once; has room for the deepest */
 };
 
 struct space_stacks {
 	uint32_t latest; /* the index of the last stack that was added; NO_STACK: none */
 	uint32_t singles; /* stacks that were folded at once */
-	uint32_t repeated; /* that came again, or might have: see note_generation() */
+	uint32_t repeated; /* stacks that came again, or might have: see note_generation() */
 	uint32_t generation; /* of the last sample */
 };
 

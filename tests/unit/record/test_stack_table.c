@@ -468,14 +468,11 @@ static void forged_creators_are_dropped(void **state)
 	}
 }
 
-static void the_deepest_sample_has_room_for_a_creator(void **state)
+/* Makes a sample with all frames and the creator of a goroutine. */
+static struct stackbeat_sample *deepest_sample(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
 
-	stack_table_free(fixture->table);
-	fixture->table = new_table(fixture, LABEL_SET(LABEL_GO_CREATOR));
-	assert_non_null(fixture->table);
 	sample->address_space = SELF;
 	sample->generation = 1;
 	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
@@ -483,6 +480,17 @@ static void the_deepest_sample_has_room_for_a_creator(void **state)
 	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
 		sample_user(sample, here() + 1);
 	set_creator(sample, here() + 1);
+	return sample;
+}
+
+static void the_deepest_sample_has_room_for_a_creator(void **state)
+{
+	struct fixture *fixture = *state;
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABEL_SET(LABEL_GO_CREATOR));
+	assert_non_null(fixture->table);
+	deepest_sample(fixture);
 	add_sample(fixture);
 	assert_true(only_stack(fixture)->has_go_creator);
 }
@@ -527,28 +535,30 @@ static void go_labels_distinguish_stacks(void **state)
 							     2 * (8 + 4) + 16);
 }
 
-static void the_deepest_sample_has_room_for_go_labels(void **state)
+/* As deepest_sample(), with the largest labels of the goroutine. */
+static struct stackbeat_sample *largest_sample(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
-	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
+	struct stackbeat_sample *sample = deepest_sample(fixture);
 	char value[STACKBEAT_GO_LABEL_VALUE_MAX + 1];
 	char key[2] = "a";
 
-	stack_table_free(fixture->table);
-	fixture->table = new_table(fixture, LABELS_ALL);
-	assert_non_null(fixture->table);
-	sample->address_space = SELF;
-	sample->generation = 1;
-	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
-		sample_kernel(sample, KERNEL);
-	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
-		sample_user(sample, here() + 1);
-	set_creator(sample, here() + 1);
 	memset(value, 'v', sizeof(value));
 	for (unsigned int i = 0; i < 4; i++, key[0]++) {
 		value[i < 3 ? STACKBEAT_GO_LABEL_VALUE_MAX : 504 - 3 * 130 - 3] = '\0';
 		sample_go_label(sample, key, value);
 	}
+	return sample;
+}
+
+static void the_deepest_sample_has_room_for_go_labels(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct stackbeat_sample *sample;
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABELS_ALL);
+	assert_non_null(fixture->table);
+	sample = largest_sample(fixture);
 	add_sample(fixture);
 	assert_int_equal(only_stack(fixture)->go_label_words,
 			 STACKBEAT_GO_LABELS_SIZE_MAX / sizeof(uint64_t));
@@ -1256,26 +1266,12 @@ static void other_process_in_the_same_place_begins_anew(void **state)
 static void the_deepest_sample_is_folded_at_once(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
-	char value[STACKBEAT_GO_LABEL_VALUE_MAX + 1];
-	char key[2] = "a";
 
 	stack_table_free(fixture->table);
 	fixture->table =
 		new_table(fixture, LABEL_SET(LABEL_GO_CREATOR) | LABEL_SET(LABEL_GO_LABELS));
 	assert_non_null(fixture->table);
-	sample->address_space = SELF;
-	sample->generation = 1;
-	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
-		sample_kernel(sample, KERNEL);
-	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
-		sample_user(sample, here() + 1);
-	set_creator(sample, here() + 1);
-	memset(value, 'v', sizeof(value));
-	for (unsigned int i = 0; i < 4; i++, key[0]++) {
-		value[i < 3 ? STACKBEAT_GO_LABEL_VALUE_MAX : 504 - 3 * 130 - 3] = '\0';
-		sample_go_label(sample, key, value);
-	}
+	largest_sample(fixture);
 	assert_true(read_sample(fixture));
 	assert_int_equal(fixture->stack->user_frames, STACKBEAT_USER_FRAMES_MAX);
 	assert_int_equal(fixture->stack->go_label_words,
