@@ -8,12 +8,14 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../env/serve.bash"
 
 scratch=$(mktemp -d)
+# The program and its function have names of their own: the whole machine is sampled, and another run of this test may be on it.
+program=spin-${scratch##*.} outer=outer_${scratch##*.}
 export XDG_CACHE_HOME=$scratch/cache
 server='' spinner=''
 trap 'kill $server $spinner 2>/dev/null; wait; rm -rf "$scratch"' EXIT
 
 # Without frame pointers: its callers are found by its unwind table alone.
-cat >"$scratch/spin_of_serve.c" <<'END'
+cat >"$scratch/spin.c" <<END
 static volatile unsigned int sum;
 
 __attribute__((noinline)) void innermost(void)
@@ -22,7 +24,7 @@ __attribute__((noinline)) void innermost(void)
 		sum += i;
 }
 
-__attribute__((noinline)) unsigned int outer(void)
+__attribute__((noinline)) unsigned int $outer(void)
 {
 	innermost();
 	return sum + 1;
@@ -31,7 +33,7 @@ __attribute__((noinline)) unsigned int outer(void)
 int main(void)
 {
 	for (;;)
-		sum += outer();
+		sum += $outer();
 }
 END
 
@@ -55,7 +57,7 @@ start_server() {
 # has_stack QUERY: whether the profile has a complete stack of the program, with names. It is in the file `profile`.
 has_stack() {
 	get "$1" >"$scratch/profile" && "$stackbeat" report --folded "$scratch/profile" >"$scratch/folded" 2>/dev/null &&
-		grep -q '^_start;.*;main;outer;innermost' "$scratch/folded"
+		grep -q "^_start;.*;main;$outer;innermost" "$scratch/folded"
 }
 
 source_is_in_the_profile() {
@@ -72,12 +74,12 @@ profiles_have_stacks_by_unwind_tables() {
 }
 
 services_are_found() {
-	get /api/services | input_has '"service":"spin_of_serve"' || fail "no service: $(get /api/services)"
+	get /api/services | input_has "\"service\":\"$program\"" || fail "no service: $(get /api/services)"
 }
 
 # annotate NAME: prints the function in the store.
 annotate() {
-	get "/api/annotate?function=$1&file=spin_of_serve"
+	get "/api/annotate?function=$1&file=$program"
 }
 
 has_annotation() {
@@ -86,13 +88,13 @@ has_annotation() {
 
 functions_of_the_store_have_their_code() {
 	await has_annotation
-	python3 - "$scratch/annotation" <<'END' || fail "$(<"$scratch/annotation")"
+	python3 - "$scratch/annotation" "$program" <<'END' || fail "$(<"$scratch/annotation")"
 import json, sys
 document = json.load(open(sys.argv[1]))
 function, = document["functions"]
 instructions = function["instructions"]
 assert "problem" not in document and document["total"] >= function["cum"] >= function["flat"] > 0
-assert function["file"].endswith("/spin_of_serve") and function["function"] == "innermost"
+assert function["file"].endswith("/" + sys.argv[2]) and function["function"] == "innermost"
 assert sum(instruction["flat"] for instruction in instructions) == function["flat"]
 assert instructions[-1]["text"].startswith("ret") and all(instruction["bytes"] for instruction in instructions)
 lines = {line["line"] for instruction in instructions for line in instruction["lines"]}
@@ -103,11 +105,11 @@ END
 }
 
 private_programs_have_addresses_and_lines() {
-	chmod o-r "$scratch/spin_of_serve"
+	chmod o-r "$scratch/$program"
 	annotate innermost >"$scratch/annotation"
-	chmod o+r "$scratch/spin_of_serve"
-	grep -q '"problem":"[^"]*spin_of_serve: is not taken' "$scratch/annotation" || fail "$(<"$scratch/annotation")"
-	grep -q '"bytes":"","text":"","flat":.*spin_of_serve.c","line":6}' "$scratch/annotation" ||
+	chmod o+r "$scratch/$program"
+	grep -q "\"problem\":\"[^\"]*/$program: is not taken" "$scratch/annotation" || fail "$(<"$scratch/annotation")"
+	grep -q '"bytes":"","text":"","flat":.*/spin.c","line":6}' "$scratch/annotation" ||
 		fail "$(<"$scratch/annotation")"
 }
 
@@ -177,12 +179,12 @@ tests=(profiles_have_stacks_by_unwind_tables services_are_found functions_of_the
 skipped=
 if ((EUID != 0)); then
 	skipped="not root"
-elif ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin_of_serve" "$scratch/spin_of_serve.c"; then
+elif ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/$program" "$scratch/spin.c"; then
 	skipped="no C compiler here"
 elif ! perf_events_are_refused -a; then
 	# The user who serves HTTP passes through it.
 	chmod 755 "$scratch"
-	"$scratch/spin_of_serve" &
+	"$scratch/$program" &
 	spinner=$!
 	start_server
 fi
