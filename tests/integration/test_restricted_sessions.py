@@ -71,8 +71,8 @@ def collect_records(session, enough):
 
 
 def in_namespaces(cgroup, path, function):
-    """Runs a program as process 1 of a new pid namespace, and calls function in its process 2, both as ALICE
-    and in the control group that is the root of their cgroup namespace. Returns function's result."""
+    """Runs a program as process 1 of a new pid namespace, and calls function in another process of it, both as
+    ALICE and in the control group that is the root of their cgroup namespace. Returns function's result."""
     (cgroup / "cgroup.procs").write_text(str(os.getpid()))
     unshare(CLONE_NEWPID | CLONE_NEWCGROUP)
     first = os.fork()
@@ -106,7 +106,8 @@ def pids_and_cgroups_are_relative_to_the_openers_namespaces():
                     [record for record in records if isinstance(record, AddressSpace)])
 
     own, owner, pids, seen, threads, spaces = as_root_child(in_namespaces, cgroup, path, look)
-    check_equal((own, owner), (2, 2), "pid of the opener, and as reported")
+    # Process 1 has a thread, which may be there before the opener.
+    check(own in (2, 3) and owner == own, f"the opener is {own}, and reported as {owner}")
     check_equal(pids, [1], "processes of the filter")
     check_equal(seen, {1}, f"sampled processes (outside is {outside.pid})")
     check(threads <= set(range(1, 20)), f"threads: {threads}")
