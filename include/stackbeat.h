@@ -499,7 +499,8 @@ struct stackbeat_sample {
 	 * address to which the kernel will return. All other frames are return addresses:
 	 * the call is before them. Where a signal handler, or a function whose call Go's
 	 * runtime has made up, was found by an unwind table, the frame that it has
-	 * interrupted has the address of its instruction + 1.
+	 * interrupted has the address of its instruction + 1; so has a kernel frame that
+	 * an interrupt or an exception has interrupted.
 	 */
 	__u64 frames[];
 };

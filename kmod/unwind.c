@@ -45,7 +45,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 {
 	struct unwind_state state __uninitialized; /* unwind_start() zeroes it */
 	const unsigned long entry = (unsigned long)task_pt_regs(current);
-	u64 sum = sb_hash(*hash, regs->ip);
+	u64 sum = sb_hash(*hash, regs->ip), address;
 	u32 count = 0;
 	u64 stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
 
@@ -70,8 +70,10 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 			stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
 			break;
 		}
-		frames[count++] = state.ip;
-		sum = sb_hash(sum, state.ip);
+		/* An interrupted instruction may be the first of its function. */
+		address = state.ip + state.signal;
+		frames[count++] = address;
+		sum = sb_hash(sum, address);
 		/* The unwinder would find the same, after a table lookup for the last frame. */
 		if (state.sp == entry)
 			break;

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel stacks that the unwinder can't walk contain only code addresses.
+"""Kernel stacks that the unwinder can't walk contain only code addresses; and the instruction that an interrupt has
+interrupted is in its function.
 
-Needs a module with such stacks: tests/stress/stray/run."""
+Needs modules with such stacks: tests/stress/stray/run."""
 
 import os
 from pathlib import Path
 
-from harness import check, check_equal, defer, load, run, start, test, workload
+from harness import check, check_equal, defer, load, run, Skip, start, test, workload
 from stackbeat import STOP_NAMES, S, Session
 from workloads import spinning
 
@@ -60,3 +61,26 @@ def failed_unwinds_contain_only_code_addresses():
         check_equal(STOP_NAMES[sample.kernel_stop], "bad frame", "stop of an incomplete stack")
     stops = {STOP_NAMES[sample.kernel_stop] for sample in samples if sample.pid == reader.pid}
     check_equal(stops, {"outermost"}, "stops of the stacks of a reading program")
+
+
+@stray_module_test
+def first_instruction_of_a_function_is_interrupted():
+    if "PREEMPT_RT" in Path("/proc/version").read_text():
+        raise Skip("a thread runs the timers of this kernel")
+    load()
+    run("insmod", str(Path(MODULE).with_name("interrupted.ko")))
+    defer(run, "rmmod", "interrupted")
+    begin = next(int(address, 16) for address, _, name, *_ in map(str.split, Path("/proc/kallsyms").open(encoding="ascii"))
+                 if name == "sb_interrupted_count")
+
+    def interrupted(samples):
+        """Where samples find the function that they have not interrupted themselves. It calls none."""
+        return {frame - begin for sample in samples for frame in sample.kernel[1:] if begin <= frame < begin + 8}
+
+    with Session(rate=1000, parts=S.PART_KERNEL, watermark=4096, budget=S.BUDGET_MAX) as session:
+        session.start()
+        with spinning("interrupted"):
+            samples = session.read_until(lambda samples: interrupted(samples) & {0, 1})
+        session.stop()
+    # Its instructions have 4, 2 and at least 1 bytes.
+    check(interrupted(samples) <= {1, 5, 7}, f"interrupted instructions + 1: {interrupted(samples)}")
