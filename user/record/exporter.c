@@ -19,7 +19,7 @@ static int leave_session(void *arg, struct child *child, struct error *error)
 {
 	const struct exporter_work *work = arg;
 
-	session_close(&work->recorder->session);
+	session_leave(&work->recorder->session);
 	collector_leave_generated(&work->recorder->collector);
 	mapped_files_forked(work->recorder->collector.files);
 	return work->work(work->arg, child, error);

@@ -25,6 +25,12 @@ struct stackbeat_unwind_table;
 int device_open(struct device **device, struct error *error);
 void device_close(struct device *device);
 
+/*
+ * Closes in a forked process what would keep the session, and leaves all else to the end of the
+ * process: another thread of the parent may have been changing it, with a lock that stays locked.
+ */
+void device_leave(struct device *device);
+
 /* Returns the file descriptor to poll, which the device owns. */
 int device_fd(const struct device *device);
 

@@ -9,6 +9,12 @@ void device_close(struct device *device)
 		device->ops->close(device);
 }
 
+void device_leave(struct device *device)
+{
+	if (device)
+		device->ops->leave(device);
+}
+
 int device_fd(const struct device *device)
 {
 	return device->ops->fd(device);

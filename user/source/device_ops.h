@@ -8,6 +8,7 @@
 /* As the function of source/device.h with the same name. */
 struct device_ops {
 	void (*close)(struct device *device);
+	void (*leave)(struct device *device);
 	int (*fd)(const struct device *device);
 	int (*map)(struct device *device, const struct cpulist *cpus, struct error *error);
 	void (*snapshot_heads)(struct device *device);

@@ -305,6 +305,7 @@ static void module_note_stack(const struct device *base, uint32_t cpu, uint64_t 
 
 static const struct device_ops module_ops = {
 	.close = module_close,
+	.leave = module_close,
 	.fd = module_fd,
 	.map = module_map,
 	.snapshot_heads = module_snapshot_heads,

@@ -327,6 +327,11 @@ static void perf_close(struct device *base)
 	free(device);
 }
 
+static void perf_leave(struct device *base)
+{
+	perf_events_close(perf_device(base)->events);
+}
+
 static int perf_fd(const struct device *base)
 {
 	return perf_events_fd(perf_device(base)->events);
@@ -450,6 +455,7 @@ static void perf_note_stack(const struct device *base, uint32_t cpu, uint64_t ne
 
 static const struct device_ops perf_ops = {
 	.close = perf_close,
+	.leave = perf_leave,
 	.fd = perf_fd,
 	.map = perf_map,
 	.snapshot_heads = perf_snapshot_heads,

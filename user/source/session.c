@@ -99,6 +99,14 @@ void session_close(struct session *session)
 	session->device = NULL;
 }
 
+void session_leave(struct session *session)
+{
+	netlink_close(session->control);
+	device_leave(session->device);
+	session->control = NULL;
+	session->device = NULL;
+}
+
 static uint32_t highest_rate(const struct session *session, const struct netlink_module *module)
 {
 	if (session->restricted && module->rate_max > STACKBEAT_RESTRICTED_RATE_MAX)

@@ -54,6 +54,9 @@ struct session {
 int session_open(struct session *session, enum session_source source, struct error *error);
 void session_close(struct session *session);
 
+/* Leaves the session in a forked process: see device_leave(). */
+void session_leave(struct session *session);
+
 /*
  * Configures the session and maps its rings. `child` is the process of COMMAND, which is sampled if
  * `config` has no other target; 0: none. Returns 0 or a negative errno value: -ESRCH when a process

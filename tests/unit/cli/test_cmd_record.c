@@ -59,7 +59,7 @@ static struct {
 static struct shared {
 	unsigned int exports;
 	int nice;
-	bool is_child, session_is_closed, files_are_forked;
+	bool is_child, session_is_left, files_are_forked;
 	unsigned int counted; /* bits of enum cpu_part */
 } * shared;
 
@@ -305,7 +305,12 @@ pid_t fork(void)
 void session_close(struct session *session)
 {
 	(void)session;
-	shared->session_is_closed = getpid() != test_pid;
+}
+
+void session_leave(struct session *session)
+{
+	(void)session;
+	shared->session_is_left = getpid() != test_pid;
 }
 
 void mapped_files_forked(struct mapped_files *files)
@@ -755,7 +760,7 @@ static void snapshots_are_written_by_a_process(void **state)
 	assert_int_equal(fake.peeks, 3);
 	assert_int_equal(fake.takes, 1);
 	assert_int_equal(shared->exports, 4);
-	assert_true(shared->session_is_closed && shared->files_are_forked);
+	assert_true(shared->session_is_left && shared->files_are_forked);
 	assert_is_example(in_sandbox("p"));
 	/* The summary of the recording is the only one. */
 	assert_memory_equal(messages, SUMMARY_OF_EXAMPLE, strlen(SUMMARY_OF_EXAMPLE));

@@ -48,7 +48,7 @@
 /* What the process that exports has seen. */
 struct exporter {
 	int nice;
-	bool session_is_closed, files_are_forked, dies_with_parent;
+	bool session_is_left, files_are_forked, dies_with_parent;
 	bool socket_is_closed, wake_is_closed, stops;
 	unsigned int tolerated_missing;
 	uint32_t rate;
@@ -229,10 +229,10 @@ void window_clear(struct window *window)
 	fake.windows--;
 }
 
-void session_close(struct session *session)
+void session_leave(struct session *session)
 {
 	(void)session;
-	exporter->session_is_closed = true;
+	exporter->session_is_left = true;
 }
 
 void mapped_files_forked(struct mapped_files *files)
@@ -753,7 +753,7 @@ static void cuts_end_a_slice(void **state)
 	expect_nothing();
 	assert_string_equal(warnings, "");
 	assert_int_equal(exporter->nice, getpriority(PRIO_PROCESS, 0) + 5);
-	assert_true(exporter->session_is_closed);
+	assert_true(exporter->session_is_left);
 	assert_true(exporter->files_are_forked);
 	assert_true(exporter->dies_with_parent);
 	assert_true(exporter->socket_is_closed);
@@ -933,7 +933,7 @@ static void cut_without_processes(void)
 	drain();
 	expect_slice(1);
 	assert_int_equal(recorder->forked_cpu_ns, 0);
-	assert_false(exporter->session_is_closed);
+	assert_false(exporter->session_is_left);
 	ask_for_recording(2, 1);
 	drain();
 	drain();
@@ -941,7 +941,7 @@ static void cut_without_processes(void)
 	assert_int_equal(reply.id, 2);
 	assert_int_equal(reply.err, -EAGAIN);
 	assert_string_equal(reply.error, "no process can be created");
-	assert_false(exporter->session_is_closed);
+	assert_false(exporter->session_is_left);
 }
 
 static void slice_is_written_here_without_a_process(void **state)
@@ -1306,7 +1306,7 @@ static void record_at_another_rate(void)
 	assert_int_equal(exporter->memory, 4711);
 	assert_string_equal(exporter->command_line, "serve -F 19");
 	assert_ptr_equal(exporter->symbolize, symbolize);
-	assert_true(exporter->session_is_closed);
+	assert_true(exporter->session_is_left);
 	assert_true(exporter->dies_with_parent);
 	/* It is none of the slices. */
 	assert_int_equal(counters().samples, 0);

@@ -6,13 +6,20 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "absent_processes.h"
 #include "lib/error.h"
+#include "patience.h"
 #include "source/netlink.h"
 #include "source/perf_device.h"
 
@@ -28,7 +35,7 @@ static struct {
 	uint64_t cpu_time;
 	bool enabled;
 	unsigned int follows, checks; /* of CPUs */
-	unsigned int adapted; /* times */
+	unsigned int adapted, closes; /* times */
 	uint32_t noted_cpu, lost_cpu; /* last; the first CPU is 1 */
 	uint64_t noted_need;
 } kernel;
@@ -45,6 +52,7 @@ int perf_events_open(struct perf_events **events, const struct perf_events_confi
 void perf_events_close(struct perf_events *events)
 {
 	(void)events;
+	kernel.closes++;
 }
 
 void perf_events_enable(struct perf_events *events, bool enable)
@@ -652,6 +660,71 @@ static void files_of_living_processes_are_held_open(void **state)
 	fail_msg("no mapping of the program");
 }
 
+/* A thread stays in fcntl(), as long as a process lives that was forked meanwhile. */
+static sem_t fcntl_begun, fcntl_may_end;
+static bool fcntl_stays;
+
+int fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	long argument;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, long);
+	va_end(arguments);
+	if (fcntl_stays) {
+		sem_post(&fcntl_begun);
+		sem_wait(&fcntl_may_end);
+	}
+	return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static void *open_file(void *file)
+{
+	const int fd = device_file_open(device, *(const uint64_t *)file);
+
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+/* Its parent has a thread with the lock of the files. */
+static void forked_process_leaves_the_session(void **state)
+{
+	const uint32_t self = (uint32_t)getpid();
+	uint64_t file = 0;
+	pthread_t thread;
+	pid_t child;
+	int status;
+
+	(void)state;
+	config.events.pids = &self;
+	assert_int_equal(perf_device_set_state(device, STACKBEAT_STATE_STOPPED, &error), 0);
+	put_sample(self, self);
+	assert_int_equal(drain(), 0);
+	for (size_t i = 0; i < got.mapping_count; i++) {
+		if (got.mappings[i].record.flags & STACKBEAT_MAPPING_MAIN_BINARY)
+			file = got.mappings[i].file;
+	}
+	assert_int_equal(sem_init(&fcntl_begun, 0, 0), 0);
+	assert_int_equal(sem_init(&fcntl_may_end, 0, 0), 0);
+	fcntl_stays = true;
+	assert_int_equal(pthread_create(&thread, NULL, open_file, &file), 0);
+	sem_wait(&fcntl_begun);
+	fcntl_stays = false;
+	kernel.closes = 0;
+	child = fork();
+	if (!child) {
+		alarm((unsigned int)hang_s());
+		device_leave(device);
+		_exit(kernel.closes != 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	sem_post(&fcntl_may_end);
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -674,6 +747,7 @@ int main(void)
 		TEST(cpus_are_followed),
 		TEST(a_damaged_ring_is_reported_once),
 		TEST(files_of_living_processes_are_held_open),
+		TEST(forked_process_leaves_the_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static struct {
 	uint32_t pids[STACKBEAT_PIDS_MAX];
 	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
 	char cpus[64];
-	size_t set_count, map_count, closed;
+	size_t set_count, map_count, closed, left;
 } module;
 
 static struct session session;
@@ -50,6 +50,11 @@ int device_open(struct device **opened, struct error *out)
 void device_close(struct device *device)
 {
 	module.closed += !!device;
+}
+
+void device_leave(struct device *device)
+{
+	module.left += !!device;
 }
 
 uint32_t device_session(const struct device *device)
@@ -252,6 +257,18 @@ static void module_is_loaded_if_it_is_missing(void **state)
 	module.open_err = -EACCES;
 	assert_int_equal(session_open(&session, SOURCE_MODULE, &error), -EACCES);
 	assert_string_equal(error.text, "no device");
+}
+
+static void forked_process_leaves_the_session(void **state)
+{
+	(void)state;
+	open_session();
+	session_leave(&session);
+	assert_int_equal(module.left, 1);
+	/* The socket of netlink. */
+	assert_int_equal(module.closed, 1);
+	assert_null(session.device);
+	assert_null(session.control);
 }
 
 static void properties_of_the_session_are_read(void **state)
@@ -590,6 +607,7 @@ static void the_size_of_copies_follows_the_rate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SESSION_TEST(forked_process_leaves_the_session),
 		SESSION_TEST(the_module_is_preferred),
 		SESSION_TEST(perf_events_are_the_source_without_a_module),
 		SESSION_TEST(a_module_that_is_there_must_work),
