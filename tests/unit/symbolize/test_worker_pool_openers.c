@@ -34,7 +34,7 @@ static struct {
 	pid_t openers[JOBS_MAX]; /* of the jobs that have asked for a file */
 	size_t fds[JOBS_MAX]; /* of these openers, then */
 	atomic_uint asked; /* jobs that have asked for a file */
-	atomic_bool may_open; /* for open_late() */
+	atomic_bool opens_late, may_open; /* of open_late() */
 } * shared;
 
 static struct sandbox_server server;
@@ -119,6 +119,18 @@ static void ask_and_leave(const int fds[])
 	send_message(fds, WORKER_END, "", 0);
 }
 
+/* A request that the opener has not begun may be dropped when its worker ends. */
+static void ask_and_leave_late(const int fds[])
+{
+	static const struct open_request request = {.kind = OPEN_BINARY};
+
+	if (send_fd(fds[WORKER_FD_OPENER], &request, sizeof(request), -1))
+		_exit(1);
+	while (!atomic_load(&shared->opens_late))
+		sched_yield();
+	send_message(fds, WORKER_END, "", 0);
+}
+
 /* Strings that no other worker has sent. */
 static void send_strings(const int fds[])
 {
@@ -199,6 +211,7 @@ static const struct {
 } workers[] = {
 	{"ask", ask},
 	{"ask and leave", ask_and_leave},
+	{"ask and leave late", ask_and_leave_late},
 	{"ask and fail", ask_and_fail},
 	{"ask and send strings", ask_and_send_strings},
 	{"strings", send_strings},
@@ -246,6 +259,7 @@ static int hang_in_open(void *arg, unsigned int candidate, struct error *error)
 
 static int open_late(void *arg, unsigned int candidate, struct error *error)
 {
+	atomic_store(&shared->opens_late, true);
 	while (!atomic_load(&shared->may_open))
 		sched_yield();
 	return open_file(arg, candidate, error);
@@ -504,8 +518,8 @@ static void owner_of_a_job_is_not_that_of_the_next(void **state)
 static void opener_that_is_still_busy_does_not_change_the_next_owner(void **state)
 {
 	struct worker_pool pool = {.processes = 1, .output_bytes = 32 * STRING_BYTES};
-	struct worker_job jobs[] = {job_of("ask and send strings", 0), job_of("ask and leave", 1),
-				    job_of("late strings", 2)};
+	struct worker_job jobs[] = {job_of("ask and send strings", 0),
+				    job_of("ask and leave late", 1), job_of("late strings", 2)};
 	struct file_owner owner;
 	int fd = open(in_sandbox("file"), O_RDONLY | O_CLOEXEC);
 
