@@ -26,8 +26,8 @@ int device_open(struct device **device, struct error *error);
 void device_close(struct device *device);
 
 /*
- * Closes in a forked process what would keep the session, and leaves all else to the end of the
- * process: another thread of the parent may have been changing it, with a lock that stays locked.
+ * Closes in a forked process what would keep the session, and its files. It takes no lock: another
+ * thread of the parent may have held one at the fork. The device is of no use afterwards.
  */
 void device_leave(struct device *device);
 

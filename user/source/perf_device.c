@@ -329,7 +329,13 @@ static void perf_close(struct device *base)
 
 static void perf_leave(struct device *base)
 {
-	perf_events_close(perf_device(base)->events);
+	struct perf_device *device = perf_device(base);
+
+	perf_events_close(device->events);
+	device->events = NULL;
+	perf_files_leave(device->files);
+	record_buffer_clear(&device->metadata);
+	record_buffer_clear(&device->samples);
 }
 
 static int perf_fd(const struct device *base)

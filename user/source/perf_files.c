@@ -76,15 +76,22 @@ static void free_perf_file(struct perf_file *file)
 	free(file);
 }
 
+/* Other threads change no list, and -1 or a descriptor is what they set. */
+void perf_files_leave(struct perf_files *files)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		if (files->list[i] && files->list[i]->fd >= 0)
+			close(files->list[i]->fd);
+	}
+}
+
 void perf_files_free(struct perf_files *files)
 {
 	if (!files)
 		return;
-	for (size_t i = 0; i < files->count; i++) {
-		if (files->list[i] && files->list[i]->fd >= 0)
-			close(files->list[i]->fd);
+	perf_files_leave(files);
+	for (size_t i = 0; i < files->count; i++)
 		free_perf_file(files->list[i]);
-	}
 	free(files->list);
 	hash_clear(&files->by_key);
 	hash_clear(&files->by_id);

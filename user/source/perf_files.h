@@ -31,6 +31,9 @@ struct perf_file_place {
 struct perf_files *perf_files_new(void);
 void perf_files_free(struct perf_files *files);
 
+/* Closes all files in a forked process, without the lock: see device_leave(). */
+void perf_files_leave(struct perf_files *files);
+
 /*
  * Returns the index of a file, or PERF_FILE_NONE: there are too many, or no memory. It is valid as
  * long as it is used, and has one use more than before, which the caller ends with

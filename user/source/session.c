@@ -91,20 +91,22 @@ int session_open(struct session *session, enum session_source source, struct err
 	return err;
 }
 
-void session_close(struct session *session)
+static void session_end(struct session *session, void (*end)(struct device *device))
 {
 	netlink_close(session->control);
-	device_close(session->device);
+	end(session->device);
 	session->control = NULL;
 	session->device = NULL;
 }
 
+void session_close(struct session *session)
+{
+	session_end(session, device_close);
+}
+
 void session_leave(struct session *session)
 {
-	netlink_close(session->control);
-	device_leave(session->device);
-	session->control = NULL;
-	session->device = NULL;
+	session_end(session, device_leave);
 }
 
 static uint32_t highest_rate(const struct session *session, const struct netlink_module *module)
