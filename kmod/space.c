@@ -683,12 +683,25 @@ static u64 sb_space_probes_missed(void)
 	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
 }
 
-/* Written by sb_space_probe_test() only. */
+/* Serializes tests of the probes, and the first start of a session with them. */
+static DEFINE_MUTEX(sb_space_probe_test_lock);
+
+/* Written under sb_space_probe_test_lock. */
 static struct {
 	bool off;	/* the last test has found that the probes do not run */
 	u32 off_count;	/* tests with this result */
 	u32 gap_count;	/* tests before which mapping events may be missing */
 } sb_space_probe_state;
+
+/* Tests the probes, under sb_space_probe_test_lock. */
+static bool sb_space_probes_are_off(void)
+{
+	bool off = !sb_kprobe_test();
+
+	WRITE_ONCE(sb_space_probe_state.off_count, sb_space_probe_state.off_count + off);
+	WRITE_ONCE(sb_space_probe_state.off, off);
+	return off;
+}
 
 static void sb_space_probe_test(struct work_struct *work);
 static DECLARE_DELAYED_WORK(sb_space_probe_test_work, sb_space_probe_test);
@@ -696,23 +709,27 @@ static DECLARE_DELAYED_WORK(sb_space_probe_test_work, sb_space_probe_test);
 /* Tests the probes while sessions are followed. Their workers note what it has found. */
 static void sb_space_probe_test(struct work_struct *work)
 {
-	bool off = !sb_kprobe_test(), was_off = sb_space_probe_state.off;
 	struct sb_spaces *spaces;
+	bool off, was_off;
 
-	WRITE_ONCE(sb_space_probe_state.off_count, sb_space_probe_state.off_count + off);
-	WRITE_ONCE(sb_space_probe_state.off, off);
-	if (off || was_off)
-		WRITE_ONCE(sb_space_probe_state.gap_count, sb_space_probe_state.gap_count + 1);
-	rcu_read_lock();
-	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
+	mutex_lock(&sb_space_probe_test_lock);
+	/* Otherwise the next session that is started tests them, and queues this. */
+	if (!list_empty(&sb_spaces_followed)) {
+		was_off = sb_space_probe_state.off;
+		off = sb_space_probes_are_off();
 		if (off || was_off)
-			sb_spaces_kick(spaces, 0);
-	}
-	rcu_read_unlock();
-	/* Otherwise the next session that is started queues it. */
-	if (!list_empty(&sb_spaces_followed))
+			WRITE_ONCE(sb_space_probe_state.gap_count,
+				   sb_space_probe_state.gap_count + 1);
+		rcu_read_lock();
+		list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
+			if (off || was_off)
+				sb_spaces_kick(spaces, 0);
+		}
+		rcu_read_unlock();
 		queue_delayed_work(sb_space_workqueue, &sb_space_probe_test_work,
 				   SB_PROBE_TEST_JIFFIES);
+	}
+	mutex_unlock(&sb_space_probe_test_lock);
 }
 
 /* As if one event of each space of a set were lost: nobody knows how many. */
@@ -1102,9 +1119,16 @@ void sb_spaces_follow(struct sb_spaces *spaces)
 {
 	if (!list_empty(&spaces->list))
 		return;
+	mutex_lock(&sb_space_probe_test_lock);
+	/* There were no tests while no session was followed. */
+	if (list_empty(&sb_spaces_followed))
+		sb_space_probes_are_off();
+	spaces->probe_gaps_seen = sb_space_probe_state.gap_count;
+	spaces->probe_seen_off = false;
 	spin_lock(&sb_spaces_lock);
 	list_add_tail_rcu(&spaces->list, &sb_spaces_followed);
 	spin_unlock(&sb_spaces_lock);
+	mutex_unlock(&sb_space_probe_test_lock);
 	queue_delayed_work(sb_space_workqueue, &sb_space_probe_test_work, SB_PROBE_TEST_JIFFIES);
 }
 

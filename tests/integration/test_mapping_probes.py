@@ -4,11 +4,12 @@
 import errno
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
 
-from harness import (check, check_equal, defer, fails_with, load, long_test, release, run, Skip, start,
+from harness import (check, check_equal, defer, exact_test, fails_with, load, long_test, release, run, Skip, start, start_busy,
                      temporary_directory, test, unload, use, wait_until)
 from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import Events, online_cpus, PAGE, S, Session
@@ -86,6 +87,51 @@ def open_fails_while_probes_are_off():
             set_switch(path, 1)
             Session().close()
             session.start()
+
+
+def check_reads(snapshots, off, *, starts_while_off):
+    """The test of the probes that a session has queued runs after its end, and finds them off. How often a second session reads the
+    mappings of its process then, and whether it gets the event that the probes are off."""
+    mount_debugfs()
+    load()
+    with Session(rate=100) as session:
+        session.start()
+    events = use(Events())
+    process = start_busy("/bin/sh", "-c", "while :; do :; done")
+    with Session(rate=1000, ring_size=4 << 20, pids=[process.pid]) as session:
+        spaces = AddressSpaces(session, read_files=False)
+        process.send_signal(signal.SIGSTOP)
+        defer(set_switch, PROBE_SWITCHES[1], 1)
+        set_switch(PROBE_SWITCHES[1], 0)
+        # In the guest's time, which counts instructions.
+        time.sleep(2 * S.MMAP_PROBE_TEST_SECONDS)
+        if not starts_while_off:
+            set_switch(PROBE_SWITCHES[1], 1)
+        session.start()
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: spaces.read() or any(space.snapshots for space in spaces.spaces.values()), "the mappings")
+        process.send_signal(signal.SIGSTOP)
+        set_switch(PROBE_SWITCHES[1], 1)
+        time.sleep(2 * S.MMAP_PROBE_TEST_SECONDS)
+        process.send_signal(signal.SIGCONT)
+        # A sample requests what is to be read again.
+        before = session.stats()["samples"]
+        wait_until(lambda: session.stats()["samples"] >= before + 100, "samples after the test of the probes")
+        session.stop()
+        spaces.drain()
+        check_equal([len(space.snapshots) for space in spaces.spaces.values()], [snapshots], "how often its mappings were read")
+        check_equal([len(events.of(session.id, "mmap_events_off")), session.stats()["mmap_events_off"]], [off, off],
+                    "events that the probes are off, and tests")
+
+
+@exact_test
+def probes_that_were_off_before_the_start_leave_no_gap():
+    check_reads(1, 0, starts_while_off=False)
+
+
+@exact_test
+def probes_that_are_off_at_the_start_leave_a_gap():
+    check_reads(2, 1, starts_while_off=True)
 
 
 # Calls code at one address until there is a line of input, and then moves it and calls it at the new address.
