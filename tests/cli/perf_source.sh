@@ -55,6 +55,10 @@ has_stack() {
 		grep -q '^_start;.*;main;outer;middle;innermost' "$scratch/folded"
 }
 
+fail_without_stack() {
+	fail "no stack: $(tail -n 2 "$scratch/messages") $(head -n 3 "$scratch/folded")"
+}
+
 # tables WHICH: the number of unwind tables of the profile that were WHICH.
 tables() {
 	"$stackbeat" report -v "$scratch/profile" | sed -n "s/.*unwind tables $1 \([0-9]*\).*/\1/p"
@@ -77,7 +81,7 @@ tables_of_the_system_are_compiled_once() {
 
 a_command_has_stacks_by_unwind_tables() {
 	record --blocks "$scratch/spin" || fail "record: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	! grep 'callers by' "$scratch/messages" || fail "the summary says that all copies are copies"
 	"$stackbeat" report -v "$scratch/profile" | input_has '^blocks of time: [1-9]' || fail "no blocks of time"
 	"$stackbeat" report --group block "$scratch/profile" | input_has '^block 0: ' || fail "no label of a block"
@@ -90,7 +94,7 @@ samples_have_times_threads_and_cpus() {
 	local begin
 	begin=$(date +%s.%N)
 	record --timestamps "$scratch/spin" || fail "record: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	"$stackbeat" report -v "$scratch/profile" | input_has -E '^timestamps: of ([1-9][0-9]*) of \1 samples$' ||
 		fail "not all samples have times: $("$stackbeat" report -v "$scratch/profile")"
 	# By the wall clock.
@@ -118,7 +122,7 @@ a_running_process_has_stacks() {
 	kill "$pid"
 	wait "$pid" || true
 	wait "$recorder" || fail "record: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 }
 
 # As perf: else, the profile would begin with it.
@@ -134,7 +138,7 @@ what_a_command_prints_is_not_in_a_profile_on_standard_output() {
 
 a_command_that_goes_on_is_killed_at_the_end() {
 	record -d 1 sh -c 'trap "" TERM; exec "$0" forever' "$scratch/spin" || fail "record: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
 }
 
@@ -148,13 +152,20 @@ a_hangup_leaves_a_profile_and_status_1() {
 	pkill -HUP -P "$recorder" -x timeout
 	wait "$recorder" || status=$?
 	((status == 1)) || fail "status $status: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
 }
 
+# Beside many busy programs the rings overflow, and the mappings of the program may be lost: they are read again while it runs.
 the_whole_system_has_the_program() {
-	record -a "$scratch/spin" || fail "record: $(<"$scratch/messages")"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	local recorder
+	rm -f "$scratch/profile"
+	record -a --snapshot 1 "$scratch/spin" forever &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	pkill -f "^$scratch/spin forever"
+	wait "$recorder" 2>/dev/null || true
+	has_stack || fail_without_stack
 }
 
 # record_beside PID CONDITION OPTION...: records until the function CONDITION is true of a snapshot, and ends the process.
@@ -178,7 +189,7 @@ cpus_have_all_that_runs_on_them() {
 	cpu=$(sed -nE 's/^Cpus_allowed_list:\s*([0-9]+).*/\1/p' /proc/self/status)
 	taskset -c "$cpu" "$scratch/spin" forever &
 	record_beside $! has_stack -C "$cpu"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	# Percentages are shares of this CPU's time.
 	"$stackbeat" report -v "$scratch/profile" | input_has '^rate: 499 Hz requested, .* on 1 CPU$' ||
 		fail "not one CPU: $("$stackbeat" report -v "$scratch/profile")"
@@ -211,7 +222,7 @@ copies_are_as_short_as_stacks() {
 	record_beside $! has_short_copies -F 999 -G "${group##*/}"
 	rmdir "$group"
 	has_short_copies || fail "$copies copies have $bytes bytes"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	grep -q ': user stacks by copies of 2 to 32 KiB' "$scratch/messages" || fail "no range: $(<"$scratch/messages")"
 }
 
@@ -225,7 +236,7 @@ a_user_records_own_processes() {
 		"$scratch/stackbeat" record --source=perf -F 499 -o "$scratch/user/profile" "$scratch/spin" \
 		>"$scratch/stdout" 2>"$scratch/messages" </dev/null || fail "record: $(<"$scratch/messages")"
 	mv "$scratch/user/profile" "$scratch/profile"
-	has_stack || fail "no stack: $(head -n 3 "$scratch/folded")"
+	has_stack || fail_without_stack
 	grep -q 'no samples of kernel mode' "$scratch/messages" ||
 		(($(</proc/sys/kernel/perf_event_paranoid) < 2)) || fail "no word of kernel mode: $(<"$scratch/messages")"
 }
