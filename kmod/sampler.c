@@ -113,11 +113,9 @@ static __always_inline u64 sb_draw_part(struct sb_sampler *sampler, u64 ns)
 }
 
 /* Draws the interval to the next tick: uniform between half a period and one and a half. */
-static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 period)
+static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler)
 {
-	if (READ_ONCE(sampler->session->no_jitter))
-		return period;
-	return period / 2 + sb_draw_part(sampler, period);
+	return sampler->interval_min + sb_draw_part(sampler, sampler->interval_range);
 }
 
 /*
@@ -127,17 +125,11 @@ static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 peri
  */
 static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(sampler->session->no_jitter))
+	if (!sampler->interval_range)
 		return period;
 	if (sb_random(sampler) >> 31)
 		return sb_draw_part(sampler, period / 2);
 	return period / 2 + min(sb_draw_part(sampler, period), sb_draw_part(sampler, period));
-}
-
-/* The mean period of the next tick: the session's, doubled by each throttling. */
-static u64 sb_sampler_period(const struct sb_sampler *sampler)
-{
-	return READ_ONCE(sampler->session->period) << sampler->shift;
 }
 
 /*
@@ -161,7 +153,10 @@ static u64 sb_sampler_due(const struct sb_sampler *sampler)
 	return ktime_to_ns(hrtimer_get_expires(&sampler->timer));
 }
 
-/* Halves the session's rate as often as needed for a period of at least `floor` (ns). */
+/*
+ * Halves the session's rate as often as needed for a period of at least `floor` (ns), and takes over the
+ * session's settings of intervals.
+ */
 static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 {
 	u64 period = READ_ONCE(sampler->session->period);
@@ -175,6 +170,10 @@ static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 		WRITE_ONCE(sampler->shift, shift);
 		queue_work(sb_sampler_workqueue, &sampler->report);
 	}
+	period <<= shift;
+	sampler->mean_period = period;
+	sampler->interval_range = READ_ONCE(sampler->session->no_jitter) ? 0 : period;
+	sampler->interval_min = period - sampler->interval_range + sampler->interval_range / 2;
 }
 
 static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
@@ -230,7 +229,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	if (sampler->session->restricted)
 		stopped = here->stopped_overhead - sampler->window_stopped;
 	if (all > budget && own * here->running + stopped >= all) {
-		period = sb_sampler_period(sampler);
+		period = sampler->mean_period;
 		if (period <= NSEC_PER_SEC / 2) {
 			if (!over)
 				expected = sb_sampler_expect(sampler, now);
@@ -359,20 +358,42 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 #define SB_COPY_GOROUTINE_SHIFT 24
 
 /*
+ * Where the user part of a sample ends at the latest: the largest sample has as many user frames, and behind
+ * them room for the other kernel frames and for the extra words.
+ */
+static __always_inline u64 *sb_sample_user_end(u64 *user_frames, u32 record_max)
+{
+	return (u64 *)((u8 *)user_frames + record_max - SB_FRAMES_OFFSET) -
+	       (STACKBEAT_KERNEL_FRAMES_MAX + SB_SAMPLE_EXTRA);
+}
+
+/* Out of line, and by values that the caller keeps in registers anyway. */
+static noinline u64 sb_sampler_follow_frame_pointers(const struct pt_regs *regs,
+						     struct stackbeat_sample *sample,
+						     u32 kernel_frames, u32 record_max)
+{
+	u64 *frames = sample->frames + kernel_frames;
+
+	return sb_unwind_user_restored(regs, frames, sb_sample_user_end(frames, record_max),
+				       &sample->hash);
+}
+
+/*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the mappings of the
  * space or their tables are not known: then *copy is the size of the copy of the stack, if the session
  * wants one; or if it is one of the 1-in-N samples with a copy.
  */
 static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler,
 						  struct sb_session *session,
-						  const struct pt_regs *regs, u64 *frames, u64 *end,
-						  struct stackbeat_sample *sample, u32 *copy)
+						  const struct pt_regs *regs,
+						  struct stackbeat_sample *sample,
+						  u32 kernel_frames, u32 record_max, u32 *copy)
 {
 	struct sb_space_cursor *cursor = &sampler->space_cursor;
 	u32 every = READ_ONCE(session->stack_copy_every);
+	u64 *frames = sample->frames + kernel_frames, user;
 	const struct sb_unwind_maps *maps;
 	u32 wanted;
-	u64 user;
 
 	if (unlikely(every)) {
 		sampler->copy_is_extra = !(sampler->copy_turn++ % every);
@@ -382,15 +403,20 @@ static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler,
 	maps = sb_space_maps(cursor, sample->address_space, sample->generation);
 	if (unlikely(!maps))
 		goto unknown;
-	/* Samples whose turn it may be don't take the fast path. */
-	if (unlikely(READ_ONCE(maps->frame_pointers)) && !every) {
-		cursor->last.frame_pointers = sample->generation;
-		cursor->last.vdso_start = maps->vdso_start;
-		cursor->last.vdso_size = maps->vdso_size;
-		if (sb_frame_pointers_suffice(&cursor->last, regs, sample->generation))
-			return sb_unwind_user_restored(regs, frames, end, &sample->hash);
+	if (unlikely(READ_ONCE(maps->frame_pointers))) {
+		/* Samples whose turn it may be don't take the fast path. */
+		if (!every) {
+			cursor->last.frame_pointers = sample->generation;
+			cursor->last.vdso_start = maps->vdso_start;
+			cursor->last.vdso_size = maps->vdso_size;
+			if (sb_frame_pointers_suffice(&cursor->last, regs, sample->generation))
+				return sb_unwind_user_restored(regs, frames,
+							       sb_sample_user_end(frames, record_max),
+							       &sample->hash);
+		}
 	}
-	user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash, &sampler->rule_misses);
+	user = sb_unwind_user_tables(regs, maps, frames, sb_sample_user_end(frames, record_max),
+				     &sample->hash, &sampler->rule_misses);
 	if (unlikely(user == SB_UNWIND_TABLE_MISSING))
 		goto unknown;
 	sampler->table_frames += SB_SHAPE_COUNT_TABLE_FRAMES(user);
@@ -406,7 +432,7 @@ static __always_inline u64 sb_sampler_unwind_user(struct sb_sampler *sampler,
 unknown:
 	*copy = READ_ONCE(session->stack_copy);
 	sampler->copy_is_extra = false;
-	return sb_unwind_user_restored(regs, frames, end, &sample->hash);
+	return sb_sampler_follow_frame_pointers(regs, sample, kernel_frames, record_max);
 }
 
 /*
@@ -548,8 +574,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 	}
 	if (has_user && likely(parts & STACKBEAT_PART_USER)) {
 		frames = sample->frames + kernel_frames;
-		end = (u64 *)((u8 *)sample + record_max) -
-		      (STACKBEAT_KERNEL_FRAMES_MAX + SB_SAMPLE_EXTRA - kernel_frames);
+		end = sb_sample_user_end(frames, record_max);
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
@@ -558,8 +583,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		else if (unlikely(!READ_ONCE(session->unwind_tables)))
 			user = sb_unwind_user_restored(regs, frames, end, &sample->hash);
 		else
-			user = sb_sampler_unwind_user(sampler, session, regs, frames, end, sample,
-						      &copy);
+			user = sb_sampler_unwind_user(sampler, session, regs, sample, kernel_frames,
+						      record_max, &copy);
 	}
 
 	*(u64 *)&sample->kernel_frames = kernel | user;
@@ -606,12 +631,12 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
  *	 18	header, name of the thread
  *	  9	(no kernel part)
  *	 28	address space: as in the last sample?
- *	 22	arguments of the stack walk
+ *	 17	arguments of the stack walk
  *	205	the stack walk: 11 a frame, 16 a round of sixteen frames, 35 for the last
  *		round, 70 for its beginning and end
  *	 20	shape, size, publish, whether to wake the reader
  *	 17	overhead, budget
- *	 34	the next tick
+ *	 24	the next tick
  *	 11	exit
  *
  * The timer interrupt adds some 890. The kernel part of a read of /dev/zero, seven frames, adds
@@ -677,8 +702,8 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	if (unlikely(here->overhead > sampler->limit || now >= sampler->window_end))
 		sb_sampler_account(sampler, now);
 
-	period = sb_sampler_period(sampler);
-	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
+	period = sampler->mean_period;
+	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler),
 		       now + sb_cycles_to_ns(2 * overhead));
 	return unlikely(sampler->parked) ? HRTIMER_NORESTART : HRTIMER_RESTART;
 }
@@ -813,7 +838,7 @@ void sb_sampler_start(struct sb_sampler *sampler)
 			sampler->limit = here->window_overhead +
 					 READ_ONCE(sampler->session->budget);
 		}
-		period = sb_sampler_period(sampler);
+		period = sampler->mean_period;
 		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);
 		sampler->parked = sb_cpu_is_idle(current->flags);
 		if (sampler->parked)
@@ -880,7 +905,7 @@ void sb_sampler_retime(struct sb_sampler *sampler)
 	local_irq_save(flags);
 	if (sampler->running) {
 		sb_sampler_set_floor(sampler, sampler->floor);
-		period = sb_sampler_period(sampler);
+		period = sampler->mean_period;
 		if (period != sampler->period)
 			sb_sampler_stretch(sampler, period);
 	}
@@ -914,11 +939,14 @@ void sb_sampler_unpark(struct sb_sampler *sampler)
 	now = ktime_get_mono_fast_ns();
 	due = sb_sampler_due(sampler);
 	sb_cpu_open_window(sampler->here, now);
-	if (due <= now && READ_ONCE(sampler->session->no_jitter)) {
+	/* New intervals are of the rate in effect. */
+	if (due <= now)
+		period = sampler->mean_period;
+	if (due <= now && !sampler->interval_range) {
 		due += (div64_u64(now - due, period) + 1) * period;
 	} else if (due <= now) {
 		for (steps = 0; due <= now && steps < SB_STEPS_MAX; steps++)
-			due += sb_draw_interval(sampler, period);
+			due += sb_draw_interval(sampler);
 		if (due <= now)
 			due = now + sb_draw_residual(sampler, period);
 	}

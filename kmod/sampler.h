@@ -59,6 +59,10 @@ struct sb_sampler {
 	u64 throttled;		/* number of times the rate was halved */
 	u64 random;		/* state of the random number generator */
 	u32 shift;		/* number of times the rate is halved now */
+	/* Of ticks at the rate in effect; ns. */
+	u64 mean_period;
+	u64 interval_min;	/* the shortest interval */
+	u64 interval_range;	/* the longest one is longer by less than this; 0: all are equal */
 	bool running;		/* also read by the code that starts and stops samplers */
 	bool parked;		/* running, but the CPU is idle: the timer is cancelled */
 	struct hlist_node node;	/* of here->samplers, while it runs */
@@ -100,7 +104,7 @@ void sb_sampler_report_offline(struct sb_sampler *sampler);
  */
 void sb_sampler_start(struct sb_sampler *sampler);
 void sb_sampler_stop(struct sb_sampler *sampler);
-/* Called on the sampler's CPU after the session's rate was changed. */
+/* Called on the sampler's CPU after the session's rate or jitter was changed. */
 void sb_sampler_retime(struct sb_sampler *sampler);
 
 /* Cancel and arm the timer of a running sampler of an idle CPU. On its CPU, interrupts off. */

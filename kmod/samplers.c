@@ -113,6 +113,17 @@ void sb_samplers_stop(struct sb_session *session)
 			      cpu_online_mask);
 }
 
+static void sb_retime_on_this_cpu(void *arg)
+{
+	sb_sampler_retime(sb_session_find_sampler(arg, smp_processor_id()));
+}
+
+void sb_samplers_retime(struct sb_session *session)
+{
+	on_each_cpu_cond_mask(sb_sampler_is_running, sb_retime_on_this_cpu, session, true,
+			      cpu_online_mask);
+}
+
 int sb_samplers_update(struct sb_session *session)
 {
 	struct sb_sampler *sampler;

@@ -36,5 +36,7 @@ bool sb_samplers_start_on(struct sb_session *session, u32 cpu);
  * return. ENOMEM: not all CPUs got a ring.
  */
 int sb_samplers_update(struct sb_session *session);
+/* Applies a changed jitter to the samplers that are running. Called under session->lock. */
+void sb_samplers_retime(struct sb_session *session);
 
 #endif

@@ -643,8 +643,11 @@ static int sb_session_apply(struct sb_session *session,
 	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
 		sb_session_set_max_depth(session, settings->max_depth);
 	sb_session_set_inherit(session, settings);
-	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER))
+	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER) &&
+	    settings->no_jitter != session->no_jitter) {
 		WRITE_ONCE(session->no_jitter, settings->no_jitter);
+		sb_samplers_retime(session);
+	}
 	if (sb_settings_have(settings, STACKBEAT_A_UNWIND_TABLES))
 		WRITE_ONCE(session->unwind_tables, settings->unwind_tables);
 	if (sb_settings_have(settings, STACKBEAT_A_GOROUTINES))

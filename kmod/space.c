@@ -273,6 +273,7 @@ static void sb_space_cursor_update(struct sb_space_cursor *cursor, const struct 
 		.pid = current->tgid,
 		.id = id,
 		.space = space,
+		.slot = space ? sb_space_slot(space) : NULL,
 	};
 }
 

@@ -94,6 +94,7 @@ struct sb_last_space {
 	u32 pid;
 	u64 id;
 	const struct sb_space *space;
+	const struct sb_unwind_slot *slot;	/* of `space`, for its mappings; NULL: none */
 	/*
 	 * Generation at which no mapping of the space has an unwind table, except the vDSO, and no
 	 * return address is replaced: stacks are unwound by frame pointers, except in the vDSO.
@@ -346,12 +347,12 @@ void sb_spaces_make_room(struct sb_spaces *spaces, const struct mm_struct *mm);
 static inline const struct sb_unwind_maps *sb_space_maps(const struct sb_space_cursor *cursor,
 							 u64 id, u32 generation)
 {
-	const struct sb_space *space = cursor->last.space;
+	const struct sb_unwind_slot *slot = cursor->last.slot;
 	struct sb_unwind_maps *maps;
 
-	if (!space)
+	if (!slot)
 		return NULL;
-	maps = rcu_dereference_sched(sb_space_slot(space)->maps);
+	maps = rcu_dereference_sched(slot->maps);
 	/* Pairs with the release in sb_unwind_maps_set_generation(). */
 	if (!maps || maps->id != id || smp_load_acquire(&maps->generation) != generation)
 		return NULL;

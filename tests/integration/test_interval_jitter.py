@@ -112,6 +112,26 @@ def fixed_intervals_are_equal():
     check(len(wrong) <= len(late) / 100, f"{len(wrong)} of {len(late)} ticks are out of phase")
 
 
+@exact_test
+def jitter_is_switched_off_and_on_while_a_session_runs():
+    """With a clock that counts instructions. From the second tick on: the first one was set before."""
+    period = 10**9 // 2000
+    keep_busy(0)
+    with Session(rate=2000, cpus="0", ring_size=4 << 20, watermark=64 << 10, budget=S.BUDGET_MAX) as session:
+        session.start()
+        for fixed in (1, 0):
+            session.set(no_jitter=fixed)
+            session.read()
+            times = []
+            while len(times) < 200:
+                session.poll()
+                times += [sample.time for sample in session.read() if not sample.missed]
+            intervals = [later - earlier for earlier, later in zip(times[1:], times[2:200])]
+            equal = sum(abs(interval / period - round(interval / period)) < 0.05 for interval in intervals)
+            # A tenth of random intervals is as near to a period, and long sections with interrupts off are rare.
+            check(equal >= 190 if fixed else equal <= 45, f"no_jitter={fixed}: {equal} of {len(intervals)} intervals are of whole periods")
+
+
 @long_test
 def weights_add_up_to_the_elapsed_time():
     for fixed in (0, 1):
