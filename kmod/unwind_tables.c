@@ -52,13 +52,20 @@ struct sb_cached_rule {
 /* Calls go back and forth between files: a program and two libraries in one stack are normal. */
 #define SB_RANGES 4u
 
+/* What the fast loops need of a range; `rip` is a return address, or the address of a first frame + 1. */
+struct sb_fast_range {
+	unsigned long minus_low;	/* -(low + 1): `rip` + this is an offset in the range */
+	unsigned long size;		/* of the return addresses that the fast loops enter */
+	unsigned long add;		/* key - 1: `rip` + this is a key */
+};
+
 /*
  * The part of a mapping for which one table is valid, and in it a run of code with frame pointers, or
  * the code between two runs.
  */
 struct sb_walk_range {
 	u64 low, size;
-	u64 returns;	/* return addresses from low + 1 on that the fast loop enters */
+	struct sb_fast_range fast;
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
@@ -82,6 +89,7 @@ struct sb_walk_root {
 	u64 rbp, rbp_mask;	/* rbp - rsp, of the bits of the mask: 0 if no rule uses this rbp */
 	u32 frames;	/* with the one of `rip`; 0: there is no root */
 	u32 words;	/* the return addresses behind `rip`, then saved values of rbp - rsp that rules use */
+	u64 limit;	/* of rsp - PAGE_SIZE, for words in the user half; 0: there is no root */
 	u32 span;	/* bytes above rsp, to the end of the last word */
 	u16 places[SB_ROOT_WORDS];	/* of the words, in words above rsp */
 	u64 values[SB_ROOT_WORDS];
@@ -135,10 +143,14 @@ struct sb_walk {
 	/* In each space, of each range with a library, and of the space: see sb_walk_find_library(). */
 	struct stackbeat_unwind_go libraries[SB_WALK_SPACES][SB_RANGES + 1];
 
-	struct sb_walk_space *space;
+	/* Constant. Of words of user memory: the last rsp or CFA, the bits that addresses have, and all others. */
+	unsigned long limit, word_mask, no_word_mask;
+	u64 kind_step;	/* constant: between the keys of two kinds; an operand of the fast loop */
+
+	struct sb_walk_space *space;	/* of the last walk, at first of none */
 	struct sb_walk_range *range;	/* of the frame */
 	struct sb_fast fast;	/* where sb_follow() has ended */
-	/* Where it has left a range: see SB_ROOT_REACH. to = NULL: nowhere, or it has taken a root. */
+	/* Where it has left a range: see SB_ROOT_REACH. to = NULL: nowhere. */
 	struct sb_fast left;
 
 	struct stackbeat_unwind_frame frame;
@@ -152,14 +164,15 @@ struct sb_walk {
 	/* The last step was by rbp where the thread was interrupted in code that may not use it for frames. */
 	bool is_guess;
 	s32 faults_left;	/* unreadable words until the walk ends */
-	u16 root_tries;	/* how often the walk still looks for its root */
-	u16 changes_left;	/* changes of range until only the careful path goes on */
+	s32 root_tries;	/* how often the walk still looks for its root */
+	s32 changes_left;	/* changes of range until only the careful path goes on */
+	s32 misses_left;	/* rules that are still cached without the careful path */
 	u64 *work_end;	/* of `to`: `to_end` after the work of the careful path */
 };
 
 /*
  * Bounds of a walk, whatever table and stack it meets: below 100,000 instructions. A frame of a fast loop
- * takes 14 to 86; up to 8 more where it changes the range, and 32 where that is searched for, which counts
+ * takes 12 to 86; up to 8 more where it changes the range, and 32 where that is searched for, which counts
  * as further changes; a turn of the careful path 370, so it counts as further frames; an unreadable word some
  * 1,000, twice if a fast loop meets it first. A walk that fills the caches takes a turn for each new address,
  * and later ones take few: a stack of 1,023 frames may take 19, one of 200 frames 200.
@@ -279,6 +292,14 @@ unreadable:
 	return 0;
 }
 
+/* Takes one of what is left. Returns false if nothing was. */
+static __always_inline bool sb_walk_spend(s32 *left)
+{
+	/* Without a sign: UBSAN would check it, by a call with user access enabled. */
+	*left = (u32)*left - 1;
+	return likely(*left >= 0);
+}
+
 /* How a fast loop ended. */
 enum sb_walk_end {
 	SB_WALK_LEFT,	/* the frame is outside of the range */
@@ -286,6 +307,7 @@ enum sb_walk_end {
 	SB_WALK_MISS,	/* the rule of the frame is not cached */
 	SB_WALK_STEP,	/* the frame needs a step of the careful path */
 	SB_WALK_DONE,	/* the frame is the outermost one */
+	SB_WALK_ROOT,	/* the same, and the outermost frames were taken from a root */
 };
 
 static __always_inline struct sb_fast sb_fast_begin(const struct sb_walk *walk)
@@ -332,65 +354,91 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 #define SB_RULES_CLIMB (SB_RULES_ROUND * (unsigned long)SB_CFA_MAX)
 
 /*
- * One frame by a rule of kind SB_RULE_RSP_SAVED, the n-th of a round: 14 instructions. `offset` is that
- * of the frame's address in the range. Behind .Lother: the rule is of kind SB_RULE_RSP, or the second one
- * of its set. An unreadable rbp is unknown from then on; after too many of them, nothing of the frame is
- * done, whose own return address was stored last.
+ * One frame, the n-th of a round, by a rule of kind SB_RULE_RSP_SAVED (sb_saved: 14 instructions) or
+ * SB_RULE_RSP (sb_unsaved: 12). A round begins with the first kind, and goes on with the kind of its last
+ * frame, as most programs save rbp everywhere or nowhere: rip + `add` is a key of this kind. `offset` is
+ * the offset of the frame's address in the range. Behind .Lother and .Lelse: the rule is of the other kind,
+ * or the second one of its set. An unreadable rbp is unknown from then on; after too many of them, nothing
+ * of the frame is done, whose own return address was stored last.
  */
-#define SB_RULES_MACROS                                                                            \
-	".macro sb_hash\n" SB_HASH "\n.endm\n"                                                     \
-	".macro sb_frame n\n"                                                                      \
-	"leaq (%[ret], %[add]), %[word]\n"                                                         \
-	"andl %[set_mask], %k[offset]\n"                                                           \
-	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
-	"jne .Lother_%=_\\n\n"                                                                     \
-	".Lsaved_%=_\\n:\n"                                                                        \
-	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
-	"addq %[word], %[rsp]\n"                                                                   \
-	"1: movq -8(%[rsp]), %[ret]\n"                                                             \
-	"movslq 12(%[rules], %[offset], 8), %[word]\n"                                             \
-	"2: movq (%[rsp], %[word]), %[rbp]\n"                                                      \
-	".Lread_%=_\\n:\n"                                                                         \
-	"leaq (%[ret], %[minus_low]), %[offset]\n"                                                 \
-	"cmpq %[size], %[offset]\n"                                                                \
-	"jae .Loutside_%=_\\n\n"                                                                   \
-	"movq %[ret], 8*\\n(%[to])\n"                                                              \
-	"sb_hash\n"                                                                                \
-	_ASM_EXTABLE_UA(1b, .Lbad_%=_\\n)                                                          \
-	_ASM_EXTABLE_UA(2b, .Lunknown_%=_\\n)                                                      \
-	".endm\n"                                                                                  \
-	".macro sb_leave n\n"                                                                      \
-	".Lother_%=_\\n:\n"                                                                        \
-	"btcq %[kind_bit], %[word]\n"                                                              \
-	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
-	"je .Lunsaved_%=_\\n\n"                                                                    \
-	"cmpq %[word], 16(%[rules], %[offset], 8)\n"                                               \
-	"leaq 2(%[offset]), %[offset]\n"                                                           \
-	"je .Lunsaved_%=_\\n\n"                                                                    \
-	"btcq %[kind_bit], %[word]\n"                                                              \
-	"cmpq %[word], (%[rules], %[offset], 8)\n"                                                 \
-	"je .Lsaved_%=_\\n\n"                                                                      \
-	"jmp .Lleft_%=_\\n\n"                                                                      \
-	".Lunsaved_%=_\\n:\n"                                                                      \
-	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
-	"addq %[word], %[rsp]\n"                                                                   \
-	"3: movq -8(%[rsp]), %[ret]\n"                                                             \
-	"jmp .Lread_%=_\\n\n"                                                                      \
-	".Lunknown_%=_\\n:\n"                                                                      \
-	"movq $-1, %[rbp]\n"                                                                       \
-	"decl %c[faults_left](%[rules])\n"                                                         \
-	"jg .Lread_%=_\\n\n"                                                                      \
-	"movq 8*\\n-8(%[to]), %[ret]\n"                                                            \
-	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                              \
-	".Lbad_%=_\\n:\n"                                                                          \
-	"subq %[word], %[rsp]\n"                                                                   \
-	".Lleft_%=_\\n:\n"                                                                         \
-	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
-	"jmp .Lleft_%=\n"                                                                          \
-	".Loutside_%=_\\n:\n"                                                                      \
-	"leaq 8*\\n(%[to]), %[to]\n"                                                               \
-	"jmp .Loutside_%=\n"                                                                       \
-	_ASM_EXTABLE_UA(3b, .Lbad_%=_\\n)                                                          \
+#define SB_RULES_MACROS                                                                    \
+	".macro sb_hash\n" SB_HASH "\n.endm\n"                                             \
+	".macro sb_find n, other\n"                                                        \
+	"leaq (%[ret], %[add]), %[word]\n"                                                 \
+	"andl %[set_mask], %k[offset]\n"                                                   \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                         \
+	"jne \\other\\()_%=_\\n\n"                                                         \
+	".endm\n"                                                                          \
+	".macro sb_store n\n"                                                              \
+	"leaq (%[ret], %[minus_low]), %[offset]\n"                                         \
+	"cmpq %[size], %[offset]\n"                                                        \
+	"jae .Loutside_%=_\\n\n"                                                           \
+	"movq %[ret], 8*\\n(%[to])\n"                                                      \
+	"sb_hash\n"                                                                        \
+	".endm\n"                                                                          \
+	".macro sb_saved n\n"                                                              \
+	"sb_find \\n, .Lother\n"                                                           \
+	".Lsaved_%=_\\n:\n"                                                                \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                      \
+	"addq %[word], %[rsp]\n"                                                           \
+	"1: movq -8(%[rsp]), %[ret]\n"                                                     \
+	"movslq 12(%[rules], %[offset], 8), %[word]\n"                                     \
+	"2: movq (%[rsp], %[word]), %[rbp]\n"                                              \
+	".Lread_%=_\\n:\n"                                                                 \
+	"sb_store \\n\n"                                                                   \
+	_ASM_EXTABLE_UA(1b, .Lbad_%=_\\n)                                                  \
+	_ASM_EXTABLE_UA(2b, .Lunknown_%=_\\n)                                              \
+	".endm\n"                                                                          \
+	".macro sb_unsaved n\n"                                                            \
+	".if \\n\n"                                                                        \
+	"sb_find \\n, .Lelse\n"                                                            \
+	".endif\n"                                                                         \
+	".Lunsaved_%=_\\n:\n"                                                              \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                      \
+	"addq %[word], %[rsp]\n"                                                           \
+	"3: movq -8(%[rsp]), %[ret]\n"                                                     \
+	"sb_store \\n\n"                                                                   \
+	_ASM_EXTABLE_UA(3b, .Lbad_%=_\\n)                                                  \
+	".endm\n"                                                                          \
+	".macro sb_search n, same, change\n"                                               \
+	"btcq %[kind_bit], %[word]\n"                                                      \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                         \
+	"je \\change\\()_%=_\\n\n"                                                         \
+	"cmpq %[word], 16(%[rules], %[offset], 8)\n"                                       \
+	"leaq 2(%[offset]), %[offset]\n"                                                   \
+	"je \\change\\()_%=_\\n\n"                                                         \
+	"btcq %[kind_bit], %[word]\n"                                                      \
+	"cmpq %[word], (%[rules], %[offset], 8)\n"                                         \
+	"je \\same\\()_%=_\\n\n"                                                           \
+	"jmp .Lleft_%=_\\n\n"                                                              \
+	".endm\n"                                                                          \
+	".macro sb_leave n\n"                                                              \
+	".Lother_%=_\\n:\n"                                                                \
+	"sb_search \\n, .Lsaved, .Lto_unsaved\n"                                           \
+	".Lto_unsaved_%=_\\n:\n"                                                           \
+	"addq %c[kind_step](%[rules]), %[add]\n"                                           \
+	"jmp .Lunsaved_%=_\\n\n"                                                           \
+	".if \\n\n"                                                                        \
+	".Lelse_%=_\\n:\n"                                                                 \
+	"sb_search \\n, .Lunsaved, .Lto_saved\n"                                           \
+	".Lto_saved_%=_\\n:\n"                                                             \
+	"subq %c[kind_step](%[rules]), %[add]\n"                                           \
+	"jmp .Lsaved_%=_\\n\n"                                                             \
+	".endif\n"                                                                         \
+	".Lunknown_%=_\\n:\n"                                                              \
+	"movq $-1, %[rbp]\n"                                                               \
+	"decl %c[faults_left](%[rules])\n"                                                 \
+	"jg .Lread_%=_\\n\n"                                                               \
+	"movq 8*\\n-8(%[to]), %[ret]\n"                                                    \
+	"movslq 8(%[rules], %[offset], 8), %[word]\n"                                      \
+	".Lbad_%=_\\n:\n"                                                                  \
+	"subq %[word], %[rsp]\n"                                                           \
+	".Lleft_%=_\\n:\n"                                                                 \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                       \
+	"jmp .Lleft_%=\n"                                                                  \
+	".Loutside_%=_\\n:\n"                                                              \
+	"leaq 8*\\n(%[to]), %[to]\n"                                                       \
+	"jmp .Loutside_%=\n"                                                               \
 	".endm\n"
 
 #define SB_EACH_OF_15(macro)                                                                       \
@@ -398,13 +446,6 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	macro " 6\n" macro " 7\n" macro " 8\n" macro " 9\n" macro " 10\n" macro " 11\n"            \
 	macro " 12\n" macro " 13\n" macro " 14\n"
 #define SB_EACH_OF_16(macro) SB_EACH_OF_15(macro) macro " 15\n"
-
-/* The variables of a fast loop that its range decides. */
-struct sb_fast_range {
-	unsigned long minus_low;	/* -(low + 1): `rip` + this is an offset in the range */
-	unsigned long size;		/* of the return addresses */
-	unsigned long add;		/* `rip` + this is a key */
-};
 
 /*
  * Follows up to SB_RULES_ROUND frames by rules of the cache whose CFA is from rsp. fast->rsp is aligned,
@@ -415,14 +456,17 @@ struct sb_fast_range {
 static __always_inline u32 sb_rules_round(struct sb_walk *walk, struct sb_fast *fast,
 					  const struct sb_fast_range *range)
 {
-	unsigned long offset = fast->rip + range->minus_low, word;
+	unsigned long offset = fast->rip + range->minus_low, add = range->add, word;
 	u32 status;
 
 	asm_inline volatile(SB_RULES_MACROS
-			    SB_EACH_OF_16("sb_frame")
+			    SB_EACH_OF_16("sb_saved")
+			    ".Lwhole_%=:\n"
 			    "addq %[round_size], %[to]\n"
 			    "movl %[whole], %k[word]\n"
 			    "jmp .Lout_%=\n"
+			    SB_EACH_OF_16("sb_unsaved")
+			    "jmp .Lwhole_%=\n"
 			    SB_EACH_OF_16("sb_leave")
 			    ".Loutside_%=:\n"
 			    "movl %[outside], %k[word]\n"
@@ -431,16 +475,21 @@ static __always_inline u32 sb_rules_round(struct sb_walk *walk, struct sb_fast *
 			    "movl %[left], %k[word]\n"
 			    ".Lout_%=:\n"
 			    ".purgem sb_hash\n"
-			    ".purgem sb_frame\n"
+			    ".purgem sb_find\n"
+			    ".purgem sb_store\n"
+			    ".purgem sb_saved\n"
+			    ".purgem sb_unsaved\n"
+			    ".purgem sb_search\n"
 			    ".purgem sb_leave\n"
 			    : [rsp] "+&r" (fast->rsp), [rbp] "+&r" (fast->rbp),
 			      [ret] "+&r" (fast->rip), [to] "+&r" (fast->to),
 			      [hash] "+&r" (fast->hash), [offset] "+&r" (offset),
-			      [word] "=&r" (word)
-			    : [rules] "r" (walk), [add] "r" (range->add),
-			      [minus_low] "r" (range->minus_low), [size] "r" (range->size),
+			      [add] "+&r" (add), [word] "=&r" (word)
+			    : [rules] "r" (walk), [minus_low] "r" (range->minus_low),
+			      [size] "r" (range->size),
 			      [set_mask] "i" (SB_CACHE_MASK), [kind_bit] "i" (SB_KIND_SHIFT),
 			      [faults_left] "i" (offsetof(struct sb_walk, faults_left)),
+			      [kind_step] "i" (offsetof(struct sb_walk, kind_step)),
 			      [round_size] "i" (SB_RULES_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_ROUND_WHOLE), [left] "i" (SB_ROUND_LEFT),
 			      [outside] "i" (SB_ROUND_OUTSIDE)
@@ -540,15 +589,6 @@ static __always_inline u32 sb_run_round(struct sb_fast *fast, const struct sb_fa
 	return fast->to == to + SB_RUN_ROUND ? SB_ROUND_WHOLE : SB_ROUND_LEFT;
 }
 
-static __always_inline struct sb_fast_range sb_fast_range(const struct sb_walk_range *range)
-{
-	return (struct sb_fast_range){
-		.minus_low = -(range->low + 1),
-		.size = range->returns,
-		.add = range->key - 1,
-	};
-}
-
 static __always_inline bool sb_range_has(const struct sb_walk_range *range, u64 address)
 {
 	return address - range->low < range->size;
@@ -557,7 +597,7 @@ static __always_inline bool sb_range_has(const struct sb_walk_range *range, u64 
 /* Whether a fast loop may enter the range at a return address. */
 static __always_inline bool sb_range_takes(const struct sb_walk_range *range, u64 rip)
 {
-	return rip - (range->low + 1) < range->returns;
+	return rip + range->fast.minus_low < range->fast.size;
 }
 
 /*
@@ -576,7 +616,7 @@ sb_walk_next_range(struct sb_walk *walk, struct sb_walk_range *from, u64 rip)
 		walk->changes_left = 0;
 		return NULL;
 	}
-	walk->changes_left -= SB_SEARCH_CHANGES;
+	walk->changes_left = (u32)walk->changes_left - SB_SEARCH_CHANGES;
 	/* No index: UBSAN would check it, by a call with user access enabled. */
 	for (range = space->ranges; range < space->ranges + SB_RANGES; range++) {
 		if (sb_range_takes(range, rip)) {
@@ -616,38 +656,24 @@ static noinline struct sb_walk_range *sb_walk_first_range(struct sb_walk_space *
 	return range;
 }
 
-/* The root that begins with a return address; NULL: none. */
-static __always_inline const struct sb_walk_root *sb_walk_find_root(const struct sb_walk_space *space,
-								    u64 rip)
-{
-	const struct sb_walk_root *root = space->roots;
-
-	/* No index, see sb_walk_next_range(). */
-	if (likely(root->rip == rip))
-		return root;
-	root++;
-	return root->rip == rip ? root : NULL;
-}
-
 /*
  * Takes the frames of a root, if the stack has them. fast->rip is its return address, which was not stored
- * yet. In a user access section. `limit`: of rsp.
+ * yet. In a user access section.
  */
 static __always_inline bool sb_follow_root(struct sb_walk *walk, struct sb_fast *fast,
-					   const struct sb_walk_root *root, const u64 *to_end,
-					   unsigned long limit, unsigned long user_mask)
+					   const struct sb_walk_root *root, const u64 *to_end)
 {
 	const u64 *value = root->values, *values_end = value + root->words;
-	const u64 frames = root->frames, *callers_end = value + frames - 1;
+	const u64 *callers_end = value + root->frames - 1;
 	unsigned long rsp = fast->rsp, word;
 	const u16 *place = root->places;
 	u64 *to = fast->to, hash;
 
-	if (unlikely(frames - 1 >= to_end - to || rsp - PAGE_SIZE >= limit - root->span ||
+	if (unlikely(to + root->frames > to_end || rsp - PAGE_SIZE >= root->limit ||
 		     ((fast->rbp - rsp) ^ root->rbp) & root->rbp_mask))
 		return false;
 	/* Against speculation: whatever is predicted, a place is SB_ROOT_SPAN words higher at most. */
-	rsp &= user_mask;
+	rsp &= walk->word_mask;
 	*to++ = fast->rip;
 	hash = sb_hash(fast->hash, fast->rip);
 	for (; value < callers_end; value++, place++) {
@@ -666,8 +692,7 @@ static __always_inline bool sb_follow_root(struct sb_walk *walk, struct sb_fast 
 	fast->hash = hash;
 	return true;
 unreadable:
-	/* Without a sign: UBSAN would check it, by a call with user access enabled. */
-	walk->faults_left = (u32)walk->faults_left - 1;
+	sb_walk_spend(&walk->faults_left);
 	return false;
 }
 
@@ -681,10 +706,8 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 {
 	struct sb_fast fast = *from, start;
 	const struct sb_walk_root *root;
-	unsigned long user_size = TASK_SIZE_MAX;
 	struct sb_walk_range *range = *in, *other;
-	struct sb_fast_range part = sb_fast_range(range);
-	unsigned long user_mask, limit, seen, cfa, rip, rbp;
+	unsigned long seen, cfa, rip, rbp;
 	const struct sb_cached_rule *rule;
 	/* Only return addresses are followed by the frame pointers of a run. */
 	bool rounds = false, runs = range->is_run && is_return_address;
@@ -693,27 +716,27 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 	long saved;
 	u32 status;
 
-	OPTIMIZER_HIDE_VAR(user_size);
-	user_mask = user_size | (PAGE_SIZE - 1);
-	limit = user_size - 2 * PAGE_SIZE;
 	/* CFAs ascend from here. */
-	if (unlikely(fast.rsp - PAGE_SIZE >= limit || (fast.rsp & 7)))
+	if (unlikely(fast.rsp - PAGE_SIZE >= walk->limit || (fast.rsp & 7)))
 		return end;
 
 	__uaccess_begin_nospec();
+	if (!runs)
+		goto by_rule;
 	for (;;) {
 		if (runs) {
 			start = fast;
 			seen = 0;
 			status = SB_ROUND_LEFT;
-			while (fast.rbp - PAGE_SIZE < limit && fast.rbp >= fast.rsp &&
-			       !(fast.rbp & 7) && to_end - fast.to >= SB_RUN_ROUND) {
-				fast.rbp &= user_mask;
-				status = sb_run_round(&fast, &part, user_mask & ~7ul, &seen);
+			while (fast.rbp >= fast.rsp && !(fast.rbp & 7) &&
+			       to_end - fast.to >= SB_RUN_ROUND) {
+				seen |= fast.rbp;
+				fast.rbp &= walk->word_mask;
+				status = sb_run_round(&fast, &range->fast, walk->word_mask, &seen);
 				if (status != SB_ROUND_WHOLE)
 					break;
 			}
-			if (unlikely(seen & ~(user_mask & ~7ul))) {
+			if (unlikely(seen & walk->no_word_mask)) {
 				/* The careful path finds the exact end. */
 				fast = start;
 				walk->careful_to = to_end;
@@ -730,18 +753,19 @@ static __always_inline enum sb_walk_end sb_follow(struct sb_walk *walk, struct s
 			goto by_rbp;
 		}
 		if (rounds) {
-			while (fast.rsp - PAGE_SIZE < limit - SB_RULES_CLIMB &&
+			while (fast.rsp - PAGE_SIZE < walk->limit - SB_RULES_CLIMB &&
 			       to_end - fast.to >= SB_RULES_ROUND) {
-				fast.rsp &= user_mask;
-				status = sb_rules_round(walk, &fast, &part);
+				fast.rsp &= walk->word_mask;
+				status = sb_rules_round(walk, &fast, &range->fast);
 				if (status == SB_ROUND_OUTSIDE)
 					goto outside;
 				if (status == SB_ROUND_LEFT)
 					break;
 			}
 		}
-		if (unlikely(!sb_cache_find(walk, fast.rip + part.minus_low, fast.rip + part.add,
-					    &rule))) {
+by_rule:
+		if (unlikely(!sb_cache_find(walk, fast.rip + range->fast.minus_low,
+					    fast.rip + range->fast.add, &rule))) {
 			end = SB_WALK_MISS;
 			break;
 		}
@@ -762,9 +786,9 @@ by_rbp:
 			end = SB_WALK_DONE;
 			break;
 		}
-		if (unlikely(cfa > limit))
+		if (unlikely(cfa > walk->limit))
 			break;
-		cfa &= user_mask; /* changes nothing, except under speculation */
+		cfa &= walk->word_mask; /* changes nothing, except under speculation */
 		unsafe_get_user(rip, (u64 __user *)(cfa - sizeof(u64)), out);
 		if (kind != SB_RULE_RSP) {
 			unsafe_get_user(rbp, (u64 __user *)(cfa + saved), out);
@@ -772,26 +796,25 @@ by_rbp:
 		}
 		fast.rsp = cfa;
 		fast.rip = rip;
-		if (unlikely(rip + part.minus_low >= part.size)) {
+		if (unlikely(!sb_range_takes(range, rip))) {
 outside:
-			if (unlikely(!walk->changes_left)) {
+			if (unlikely(!sb_walk_spend(&walk->changes_left))) {
 				end = SB_WALK_STEPPED;
 				break;
 			}
-			walk->changes_left--;
-			if (likely(walk->root_tries)) {
-				walk->root_tries--;
-				root = sb_walk_find_root(walk->space, fast.rip);
-				if (root && likely(sb_follow_root(walk, &fast, root, to_end, limit,
-								  user_mask))) {
-					walk->left.to = NULL;
-					end = SB_WALK_DONE;
-					break;
+			if (likely(walk->root_tries > 0)) {
+				/* No index, see sb_walk_next_range(). */
+				root = walk->space->roots;
+				if (likely(root->rip == fast.rip) || (++root)->rip == fast.rip) {
+					if (likely(sb_follow_root(walk, &fast, root, to_end))) {
+						end = SB_WALK_ROOT;
+						break;
+					}
+					/* Two comparisons a walk: they take time. */
+					walk->root_tries = (u32)walk->root_tries -
+							   SB_ROOT_TRIES / 2;
 				}
-				/* Two comparisons a walk: they take time. */
-				if (root)
-					walk->root_tries -= min_t(u16, walk->root_tries,
-								  SB_ROOT_TRIES / 2);
+				sb_walk_spend(&walk->root_tries);
 				if ((size_t)(fast.to - walk->left.to) > SB_ROOT_REACH)
 					walk->left = fast;
 			}
@@ -801,7 +824,6 @@ outside:
 				break;
 			}
 			range = other;
-			part = sb_fast_range(range);
 		}
 		if (unlikely(fast.to == to_end)) {
 			end = SB_WALK_STEPPED;
@@ -967,8 +989,12 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		.is_run = is_run,
 	};
 	range->size = end - range->low;
-	/* A return address at the end of the range may be a trampoline behind it. */
-	range->returns = range->size - 1;
+	range->fast = (struct sb_fast_range){
+		.minus_low = -(range->low + 1),
+		/* A return address at the end of the range may be a trampoline behind it. */
+		.size = range->size - 1,
+		.add = range->key - 1,
+	};
 	if (table->view.go->curg) {
 		if (likely(!table->view.go->tls_in_memory)) {
 			range->go = table->view.go;
@@ -1167,7 +1193,7 @@ static noinline int sb_walk_on(struct sb_walk *walk, enum sb_walk_end end)
 				return stop > 0 ? stop - 1 : stop;
 			end = sb_walk_fast(walk);
 		}
-		if (end == SB_WALK_DONE)
+		if (end == SB_WALK_DONE || end == SB_WALK_ROOT)
 			return STACKBEAT_STOP_OUTERMOST;
 		if (end != SB_WALK_STEPPED) {
 			rule = NULL;
@@ -1228,8 +1254,8 @@ void sb_user_registers(const struct pt_regs *regs, u64 *registers)
 }
 
 /* Ranges of other mappings, or of earlier ones, are not used again. */
-static noinline void sb_walk_space_begin(struct sb_walk_space *space,
-					 const struct sb_unwind_maps *maps, u64 serial)
+static void sb_walk_space_begin(struct sb_walk_space *space, const struct sb_unwind_maps *maps,
+				u64 serial)
 {
 	u32 i;
 
@@ -1242,16 +1268,24 @@ static noinline void sb_walk_space_begin(struct sb_walk_space *space,
 		space->ranges[i].next = space->ranges;
 }
 
+static noinline void sb_walk_change_space(struct sb_walk *walk, const struct sb_unwind_maps *maps,
+					  u64 serial)
+{
+	struct sb_walk_space *space = &walk->spaces[serial % SB_WALK_SPACES];
+
+	if (space->serial != serial)
+		sb_walk_space_begin(space, maps, serial);
+	walk->space = space;
+}
+
 static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 					     const struct sb_unwind_maps *maps)
 {
 	/* Pairs with the release in sb_unwind_maps_set_serial(): the chunks are as new. */
 	u64 serial = smp_load_acquire(&maps->serial);
-	struct sb_walk_space *space = &walk->spaces[serial % SB_WALK_SPACES];
 
-	if (unlikely(space->serial != serial))
-		sb_walk_space_begin(space, maps, serial);
-	walk->space = space;
+	if (unlikely(walk->space->serial != serial))
+		sb_walk_change_space(walk, maps, serial);
 }
 
 /* Sets the walk to its first frame. */
@@ -1456,6 +1490,7 @@ static noinline void sb_walk_keep_root(struct sb_walk *walk, const u64 *to)
 	}
 	if (i == SB_ROOTS)
 		i = misses / SB_ROOT_MISSES % SB_ROOTS;
+	root.limit = walk->limit - root.span;
 	space->roots[i] = root;
 }
 
@@ -1469,50 +1504,59 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 		.rip = regs->ip + 1,
 		.to = frames + 1,
 	};
+	const unsigned long ip = regs->ip;
 	enum sb_walk_end end = SB_WALK_LEFT;
 	struct sb_walk_range *range;
-	u32 misses_left = SB_FAST_MISSES_MAX;
-	u64 count;
+	u64 count, shape;
 
 	sb_walk_use_maps(walk, maps);
 	walk->faults_left = SB_FAULTS_MAX;
 	walk->root_tries = SB_ROOT_TRIES;
 	walk->changes_left = SB_CHANGES_MAX;
+	walk->misses_left = SB_FAST_MISSES_MAX;
 	walk->left.to = NULL;
 	range = walk->space->first;
-	if (unlikely(!sb_range_has(range, regs->ip)))
-		range = sb_walk_first_range(walk->space, regs->ip);
+	if (unlikely(!sb_range_has(range, ip)))
+		range = sb_walk_first_range(walk->space, ip);
+	/* Not in registers, which the loop needs. */
+	walk->regs = regs;
+	walk->misses = misses;
 	if (likely(range->table)) {
-		frames[0] = regs->ip;
-		fast.hash = sb_hash(*hash, regs->ip);
+		frames[0] = ip;
+		fast.hash = sb_hash(*hash, ip);
 		for (;;) {
 			/* Return addresses in a run need no rule. */
 			end = sb_follow(walk, &fast, &range, frames_end, false);
-			if (likely(end != SB_WALK_MISS) || !misses_left--)
+			if (likely(end == SB_WALK_ROOT))
 				break;
-			(*misses)++;
+			if (end != SB_WALK_MISS || !sb_walk_spend(&walk->misses_left))
+				break;
+			(*walk->misses)++;
 			if (!sb_walk_cache_missed(walk, range, fast.rip - 1)) {
 				end = SB_WALK_STEP;
 				break;
 			}
 		}
-		if (likely(end == SB_WALK_DONE)) {
-			/* Most walks end here, and leave nothing but their range in `walk`. */
-			walk->range = range;
+		if (likely(end == SB_WALK_ROOT || end == SB_WALK_DONE)) {
+			/* Most walks end here. */
 			*hash = fast.hash;
 			count = fast.to - frames;
+			shape = SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
+				SB_SHAPE_TABLE_FRAMES(count - 1);
+			if (end == SB_WALK_ROOT)
+				return shape;
 			if (unlikely(walk->left.to))
 				sb_walk_keep_root(walk, fast.to);
-			return SB_SHAPE_USER(count, STACKBEAT_STOP_OUTERMOST) |
-			       SB_SHAPE_TABLE_FRAMES(count - 1) | sb_walk_has_go(walk->space);
+			/* For sb_unwind_goroutine(). */
+			walk->range = range;
+			return shape | sb_walk_has_go(walk->space);
 		}
 	}
 	/* An earlier walk's range may have a freed table, which sb_unwind_goroutine() would read. */
 	walk->range = range;
 	/* A copy: `fast` stays in registers. */
 	walk->fast = fast;
-	walk->misses = misses;
-	return sb_walk_rest(walk, regs, frames, frames_end, hash, end);
+	return sb_walk_rest(walk, walk->regs, frames, frames_end, hash, end);
 }
 
 /*
@@ -1555,6 +1599,11 @@ int __init sb_unwind_tables_init(void)
 			sb_unwind_tables_exit();
 			return -ENOMEM;
 		}
+		walk->limit = TASK_SIZE_MAX - 2 * PAGE_SIZE;
+		walk->word_mask = (TASK_SIZE_MAX | (PAGE_SIZE - 1)) & ~(sizeof(u64) - 1);
+		walk->no_word_mask = ~walk->word_mask;
+		walk->kind_step = 1ull << SB_KIND_SHIFT;
+		walk->space = walk->spaces;
 		per_cpu(sb_walks, cpu) = walk;
 	}
 	return 0;
