@@ -176,12 +176,13 @@
  *
  * Root can switch all probes of the kernel off while sessions are open (sysctl
  * kernel.ftrace_enabled, kprobes/enabled in debugfs): then there are no mapping events,
- * and nothing is counted as lost. The module tests the probe each
- * STACKBEAT_MMAP_PROBE_TEST_SECONDS. A test that finds the probe off is counted as
- * STACKBEAT_S_MMAP_EVENTS_OFF, and each address space gets a generation without an
- * event, at which a gap begins; and again when the probe is on. So the mappings are read
- * again while the probe is off and once more afterwards. What was mapped since the test
- * before is wrong or unknown until then. An interruption between two tests is not noticed.
+ * and nothing is counted as lost. The module tests the probe when the first session is
+ * started, and each STACKBEAT_MMAP_PROBE_TEST_SECONDS from then on. A test that finds the
+ * probe off is counted as STACKBEAT_S_MMAP_EVENTS_OFF, and each address space gets a
+ * generation without an event, at which a gap begins; and again when the probe is on. So
+ * the mappings are read again while the probe is off and once more afterwards. What was
+ * mapped since the test before is wrong or unknown until then. An interruption between
+ * two tests is not noticed.
  *
  * There may be no next sample. But the first generation is 1, and each later
  * generation that is in no gap has one mapping event: if it does not arrive, it was
@@ -950,8 +951,8 @@ enum stackbeat_stat {
 	/* In totals only: address spaces that can be tracked without more memory than now. */
 	STACKBEAT_S_ADDRESS_SPACES_ROOM,
 	/*
-	 * Tests, one each STACKBEAT_MMAP_PROBE_TEST_SECONDS, that have found that the kernel does not
-	 * run the probe of new mappings. In totals only
+	 * Tests, at the start and each STACKBEAT_MMAP_PROBE_TEST_SECONDS, that have found that the kernel does
+	 * not run the probe of new mappings. In totals only
 	 */
 	STACKBEAT_S_MMAP_EVENTS_OFF,
 	/*
