@@ -43,8 +43,11 @@ struct sb_filter_account;
 struct sb_spaces;
 
 struct sb_session {
-	/* Read by each tick with READ_ONCE() or under RCU. */
-	u64 period;		/* ns, of the rate without throttling; as no_jitter, by sb_sampler_retime() */
+	/*
+	 * Read by ticks with READ_ONCE() or under RCU; period and no_jitter only by ticks that
+	 * change the rate in effect, since samplers have what they compute from both.
+	 */
+	u64 period;		/* ns, of the rate without throttling */
 	u64 budget;		/* cycles of a CPU in each STACKBEAT_BUDGET_WINDOW_NS */
 	u64 overhead_max;	/* maximum number of cycles that the budget counts for a tick */
 	bool no_jitter;		/* the intervals between ticks are equal */
