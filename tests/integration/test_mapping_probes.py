@@ -90,8 +90,9 @@ def open_fails_while_probes_are_off():
 
 
 def check_reads(snapshots, off, *, starts_while_off):
-    """The test of the probes that a session has queued runs after its end, and finds them off. How often a second session reads the
-    mappings of its process then, and whether it gets the event that the probes are off."""
+    """A session has queued a test of the probes, and ends. The probes are off for a time that includes the start of the next
+    session, or ends before it: how often that session reads the mappings of its process, and whether it gets the event that
+    the probes are off."""
     mount_debugfs()
     load()
     with Session(rate=100) as session:
