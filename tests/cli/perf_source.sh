@@ -158,13 +158,15 @@ a_hangup_leaves_a_profile_and_status_1() {
 
 # Beside many busy programs the rings overflow, and the mappings of the program may be lost: they are read again while it runs.
 the_whole_system_has_the_program() {
-	local recorder
+	local recorder status=0
 	rm -f "$scratch/profile"
 	record -a --snapshot 1 "$scratch/spin" forever &
 	recorder=$!
 	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
 	pkill -f "^$scratch/spin forever"
-	wait "$recorder" 2>/dev/null || true
+	wait "$recorder" 2>/dev/null || status=$?
+	# Of the command, which SIGTERM has ended.
+	((status == 143)) || fail "record: status $status: $(<"$scratch/messages")"
 	has_stack || fail_without_stack
 }
 
