@@ -73,8 +73,8 @@
  * interrupts, parking the timers of an idle CPU, and reading the mappings of
  * processes that were first sampled on this CPU. If the overhead exceeds
  * the budget of a session, and this session's share is not below the average, its
- * rate on that CPU is halved (throttled), again and again, or at once as often as the
- * time in which the budget was spent requires, and is doubled again once
+ * rate on that CPU is halved (throttled), again and again, or at once as often as
+ * all ticks would require if none were missed, and is doubled again once
  * the session spends less than a quarter of its share of the budget. Weights follow
  * the rate. Changing other settings, stopping and starting do not undo throttling.
  * Mapping events, and reading mappings again, may each take half of the budget of

@@ -185,21 +185,28 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 	sampler->window_here = here->overhead;
 	sampler->window_stopped = here->stopped_overhead;
 	sampler->window_ticks = sb_cpu_ticks(here);
+	sampler->window_own_ticks = sampler->ticks;
+	sampler->window_tick_time = sampler->tick_time;
 	sampler->limit = here->overhead + READ_ONCE(sampler->session->budget);
 }
 
 /*
- * What all ticks of the CPU will take of a window at the rate at which they took its budget, before
- * its end: several samplers would otherwise take a budget each for each halving of a rate. The first
- * sixteenth of a window is too short to measure a rate.
+ * What all ticks of the CPU would take of a window if they came as often as the sampler's, with this period
+ * and with none missed: ticks that fill the CPU miss what a halved rate leaves out, and a rate that
+ * was raised in the window has not taken all of it. Several samplers would otherwise take a budget each for
+ * each halving. The CPU is as busy as in the window until now; its first sixteenth is too short to say so.
+ * The sampler has ticked in the window, and the overhead is less than 30 days: no division overflows.
  */
-static u64 sb_sampler_expect(const struct sb_sampler *sampler, u64 now)
+static u64 sb_sampler_expect(const struct sb_sampler *sampler, u64 now, u64 period)
 {
-	u64 ticks = sb_cpu_ticks(sampler->here) - sampler->window_ticks;
+	u64 overhead = sb_cpu_ticks(sampler->here) - sampler->window_ticks;
 	u64 elapsed = STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
+	u64 busy = min(sampler->tick_time - sampler->window_tick_time, elapsed);
+	u64 ticks = sampler->ticks - sampler->window_own_ticks;
 
 	elapsed = max_t(u64, elapsed, STACKBEAT_BUDGET_WINDOW_NS / 16);
-	return div64_u64(ticks << 10, div64_u64(elapsed << 10, STACKBEAT_BUDGET_WINDOW_NS));
+	overhead = mul_u64_u64_div_u64(overhead, busy, elapsed);
+	return mul_u64_u64_div_u64(overhead, STACKBEAT_BUDGET_WINDOW_NS, ticks * period);
 }
 
 /*
@@ -232,7 +239,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 		period = sampler->mean_period;
 		if (period <= NSEC_PER_SEC / 2) {
 			if (!over)
-				expected = sb_sampler_expect(sampler, now);
+				expected = sb_sampler_expect(sampler, now, period);
 			/* Repeatedly: reading mappings may take many times the budget. */
 			while ((all > 4 * budget || expected > 2 * budget) &&
 			       period <= NSEC_PER_SEC / 4) {

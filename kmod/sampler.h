@@ -52,6 +52,8 @@ struct sb_sampler {
 	u64 window_here;	/* here->overhead at its start */
 	u64 window_stopped;	/* here->stopped_overhead at its start */
 	u64 window_ticks;	/* sb_cpu_ticks() when it was opened */
+	u64 window_own_ticks;	/* ticks, and tick_time, then */
+	u64 window_tick_time;
 	u64 floor;		/* ns: the shortest period that throttling allows; 0: any */
 	u64 synced;		/* cycles when the clock was read last */
 	u64 synced_ns;		/* the clock's time then */

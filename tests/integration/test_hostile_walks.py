@@ -4,8 +4,9 @@ them."""
 
 import shutil
 import time
+from contextlib import contextmanager, ExitStack
 
-from harness import check, check_equal, exact_test, long_exact_test, start, temporary_directory, use, workload
+from harness import check, check_equal, exact_test, long_exact_test, start, temporary_directory, workload
 from stackbeat import S, Session, STOP_NAMES
 from unwind_tables import pack_table, wait_for_files
 
@@ -114,26 +115,35 @@ def turns_of(process, address, seconds):
     return after[0] - before[0], after[1] - before[1]
 
 
+@contextmanager
+def sessions_at_the_highest_rate(hostile, process, sessions):
+    """Their rate is raised when all of them follow the process and have its table."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Session(rate=100, budget=BUDGET, ring_size=16 << 20, watermark=16 << 20, pids=[process.pid],
+                                              max_depth=DEPTH, parts=S.PART_USER)) for _ in range(sessions)]
+        for session in opened:
+            session.start()
+        # All sessions use it.
+        hostile.set_table(opened[0], process)
+        for session in opened[1:]:
+            wait_for_files(session, process)
+        for session in opened:
+            session.read()
+        before = sum(session.stats()["overhead_ns"] for session in opened)
+        begin = time.monotonic_ns()
+        for session in opened:
+            session.set(rate=20000)
+        yield opened, before, begin
+
+
 def share_of_the_cpu(hostile, sessions):
     """The share of a CPU, in percent, that `sessions` sessions at the highest rate take from a program with this stack: by
     the turns of its loop without and in the first two seconds with them, so with all that their timers cost."""
     process = hostile.start(shutil.copy(hostile.command[0], temporary_directory()))
     alone, alone_ns = turns_of(process, hostile.turns, 1)
-    opened = [use(Session(rate=100, budget=BUDGET, ring_size=16 << 20, watermark=16 << 20, pids=[process.pid],
-                          max_depth=DEPTH, parts=S.PART_USER)) for _ in range(sessions)]
-    for session in opened:
-        session.start()
-    # All sessions use it.
-    hostile.set_table(opened[0], process)
-    for session in opened[1:]:
-        wait_for_files(session, process)
-    for session in opened:
-        session.read()
-        session.set(rate=20000)
-    turns, ns = turns_of(process, hostile.turns, 2)
-    stats = [session.stats() for session in opened]
-    for session in opened:
-        session.stop()
+    with sessions_at_the_highest_rate(hostile, process, sessions) as (opened, _, _):
+        turns, ns = turns_of(process, hostile.turns, 2)
+        stats = [session.stats() for session in opened]
     process.kill()
     process.wait()
     lost = sum(one["lost_full"] for one in stats)
@@ -158,6 +168,26 @@ def share_is_at_most_the_budget_and_one_percent():
 @long_exact_test
 def share_of_one_session_is_at_most_the_budget_and_one_percent():
     check_share(1)
+
+
+@exact_test
+def sessions_whose_ticks_fill_the_cpu_are_throttled_in_one_window():
+    """Each by as much as all of their ticks require, missed ones, too: the beginning takes a budget of a
+    window beyond what it may, or somewhat more, since the windows of the sessions end at different times."""
+    hostile, window, beyond = STACKS["rules that are not cached"], S.BUDGET_WINDOW_NS, []
+    for _ in range(5):
+        process = hostile.start(shutil.copy(hostile.command[0], temporary_directory()))
+        with sessions_at_the_highest_rate(hostile, process, 4) as (opened, before, begin):
+            time.sleep(3 * window / 1e9)
+            windows = (time.monotonic_ns() - begin) / window
+            stats = [session.stats() for session in opened]
+        overhead = sum(one["overhead_ns"] for one in stats) - before
+        check(all(one["throttled"] and not one["lost_full"] for one in stats), f"not throttled, or stacks not walked: {stats}")
+        beyond.append(overhead * 1000 / (window * BUDGET) - windows)
+        process.kill()
+        process.wait()
+    print("# budgets beyond:", *(f"{one:.2f}" for one in beyond), flush=True)
+    check(sum(beyond) / len(beyond) <= 1.75, f"budgets beyond: {beyond}")
 
 
 @exact_test
