@@ -671,9 +671,10 @@ def files_whose_identity_lasts_have_a_flag():
         place = temporary_directory()
         run("mount", "-t", "tmpfs", "none", place)
         defer(run, "umount", "-l", place)
+        # No path is a part of another one, as a process is found by a part of its path.
         for path in ("with", "without"):
-            shutil.copy(paths["without" if path == "without" else "usual"], place / path)
-            paths[f"{name} {path}"] = place / path
+            paths[f"{name} {path}"] = place / f"{path} build ID"
+            shutil.copy(paths["without" if path == "without" else "usual"], paths[f"{name} {path}"])
         run("mount", "-o", f"remount,{options}", place)
     processes = {name: start(path, "sort", DEPTH) for name, path in paths.items()}
     paths["unlinked"].unlink()
