@@ -190,23 +190,38 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 	sampler->limit = here->overhead + READ_ONCE(sampler->session->budget);
 }
 
-/*
- * What all ticks of the CPU would take of a window if they came as often as the sampler's, with this period
- * and with none missed: ticks that fill the CPU miss what a halved rate leaves out, and a rate that
- * was raised in the window has not taken all of it. Several samplers would otherwise take a budget each for
- * each halving. The CPU is as busy as in the window until now; its first sixteenth is too short to say so.
- * The sampler has ticked in the window, and the overhead is less than 30 days: no division overflows.
- */
-static u64 sb_sampler_expect(const struct sb_sampler *sampler, u64 now, u64 period)
+/* The time since the window was opened; it wraps to a huge one if the clock was read before. */
+static u64 sb_sampler_elapsed(const struct sb_sampler *sampler, u64 now)
 {
-	u64 overhead = sb_cpu_ticks(sampler->here) - sampler->window_ticks;
-	u64 elapsed = STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
-	u64 busy = min(sampler->tick_time - sampler->window_tick_time, elapsed);
-	u64 ticks = sampler->ticks - sampler->window_own_ticks;
+	return STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
+}
 
-	elapsed = max_t(u64, elapsed, STACKBEAT_BUDGET_WINDOW_NS / 16);
-	overhead = mul_u64_u64_div_u64(overhead, busy, elapsed);
-	return mul_u64_u64_div_u64(overhead, STACKBEAT_BUDGET_WINDOW_NS, ticks * period);
+/*
+ * The mean time between the sampler's ticks in this window, without idle time: whatever rates the session
+ * has had meanwhile, and with ticks missed. The sampler has ticked in it. Never 0.
+ */
+static u64 sb_sampler_interval(const struct sb_sampler *sampler, u64 now)
+{
+	u64 busy = min(sampler->tick_time - sampler->window_tick_time,
+		       sb_sampler_elapsed(sampler, now));
+
+	return max_t(u64, div64_u64(busy, sampler->ticks - sampler->window_own_ticks),
+		     NSEC_PER_SEC / STACKBEAT_RATE_MAX);
+}
+
+/*
+ * What all ticks of the CPU would take of a window if the sampler ticked with `period` instead of
+ * `interval`: several samplers would otherwise take a budget each for each halving of a rate. Ticks that
+ * fill the CPU miss what a halved rate leaves out. The first sixteenth of a window is too short to
+ * measure a rate. No division overflows: the overhead is less than some windows.
+ */
+static u64 sb_sampler_expect(const struct sb_sampler *sampler, u64 now, u64 interval, u64 period)
+{
+	u64 ticks = sb_cpu_ticks(sampler->here) - sampler->window_ticks;
+	u64 elapsed = max_t(u64, sb_sampler_elapsed(sampler, now), STACKBEAT_BUDGET_WINDOW_NS / 16);
+
+	ticks = div64_u64(ticks << 10, div64_u64(elapsed << 10, STACKBEAT_BUDGET_WINDOW_NS));
+	return mul_u64_u64_div_u64(ticks, interval, period);
 }
 
 /*
@@ -222,7 +237,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	u64 budget = READ_ONCE(sampler->session->budget);
 	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 	bool over = now >= sampler->window_end;
-	u64 period, age, own, all, stopped = 0, expected = 0;
+	u64 period, interval, age, own, all, stopped = 0, expected = 0;
 	u32 shift = sampler->shift;
 
 	/* At a low rate the window is longer. */
@@ -236,10 +251,14 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	if (sampler->session->restricted)
 		stopped = here->stopped_overhead - sampler->window_stopped;
 	if (all > budget && own * here->running + stopped >= all) {
+		interval = sb_sampler_interval(sampler, now);
 		period = sampler->mean_period;
+		/* Its rate may have been lowered when its ticks had nearly taken the budget. */
+		if (period > NSEC_PER_SEC / 2)
+			period = interval;
 		if (period <= NSEC_PER_SEC / 2) {
 			if (!over)
-				expected = sb_sampler_expect(sampler, now, period);
+				expected = sb_sampler_expect(sampler, now, interval, period);
 			/* Repeatedly: reading mappings may take many times the budget. */
 			while ((all > 4 * budget || expected > 2 * budget) &&
 			       period <= NSEC_PER_SEC / 4) {

@@ -71,6 +71,16 @@ long_tight_test = _registers("tight", "long")
 server_test = _registers("server", "check")
 
 
+def one_cpu_test(register):
+    """`register`, as @exact_test, in a guest with one CPU."""
+    return register if os.cpu_count() == 1 else lambda function: function
+
+
+def two_cpu_test(register):
+    """`register` in a guest with more CPUs: the suite `steered` has two."""
+    return register if os.cpu_count() > 1 else lambda function: function
+
+
 # --- checks ------------------------------------------------------------------
 
 

@@ -2,12 +2,14 @@
 """A tick takes a bounded number of instructions, whatever unwind table and stack it meets. The guest's clock counts
 them."""
 
+import os
 import shutil
 import time
 from contextlib import contextmanager, ExitStack
 
-from harness import check, check_equal, exact_test, long_exact_test, start, temporary_directory, workload
-from stackbeat import S, Session, STOP_NAMES
+from cpuidle import stay_on
+from harness import check, check_equal, exact_test, long_exact_test, start, temporary_directory, two_cpu_test, use, workload
+from stackbeat import online_cpus, S, Session, STOP_NAMES
 from unwind_tables import pack_table, wait_for_files
 
 DEPTH = S.USER_FRAMES_MAX
@@ -188,6 +190,52 @@ def sessions_whose_ticks_fill_the_cpu_are_throttled_in_one_window():
         process.wait()
     print("# budgets beyond:", *(f"{one:.2f}" for one in beyond), flush=True)
     check(sum(beyond) / len(beyond) <= 1.75, f"budgets beyond: {beyond}")
+
+
+@two_cpu_test(long_exact_test)
+def rate_of_one_hertz_at_the_limit_does_not_evade_the_budget():
+    """The ticks take as long as two periods, so that the next one is missed, and the tick after it keeps its time when the rate
+    is changed: its session has 1 Hz when it reaches the limit."""
+    hostile, budget = STACKS["rules that are not cached"], BUDGET * S.BUDGET_WINDOW_NS // 1000
+    home, cpu = online_cpus()[:2]
+    stay_on(home)
+    process = hostile.start(shutil.copy(hostile.command[0], temporary_directory()))
+    os.sched_setaffinity(process.pid, {cpu})
+
+    def open_session():
+        session = use(Session(rate=100, budget=BUDGET, ring_size=16 << 20, cpus=str(cpu), pids=[process.pid], max_depth=DEPTH,
+                              parts=S.PART_USER))
+        session.start()
+        return session
+    # This one keeps the table for the others.
+    keeper = open_session()
+    hostile.set_table(keeper, process)
+    keeper.stop()
+    rates = []
+    for _ in range(24):
+        session = open_session()
+        wait_for_files(session, process)
+        session.stop()
+        # The next start opens a window.
+        time.sleep(2 * S.BUDGET_WINDOW_NS / 1e9)
+        before, begin = session.stats(), time.monotonic_ns()
+        session.set(rate=20000)
+        session.start()
+        while session.stats()["overhead_ns"] - before["overhead_ns"] <= budget:
+            for _ in range(4):
+                session.set(rate=1)
+                session.set(rate=20000)
+        elapsed = time.monotonic_ns() - begin
+        # The interrupt of this change waits for the end of a tick.
+        session.set(rate=19999)
+        stats = session.stats()
+        session.close()
+        check(stats["missed_ticks"] > before["missed_ticks"], f"the ticks are too short: {stats}")
+        # Long ticks are counted in part.
+        if elapsed < S.BUDGET_WINDOW_NS and stats["long_ticks"] == before["long_ticks"]:
+            rates.append(stats["rate"])
+    check(len(rates) >= 8, f"only {len(rates)} sessions took their budget in one window")
+    check_equal(rates.count(19999), 0, f"rates that were not lowered at the limit, of {rates}")
 
 
 @exact_test

@@ -5,22 +5,12 @@ import math
 import time
 from pathlib import Path
 
-from harness import check, check_equal, exact_test, load, long_exact_test, run, Skip
+from harness import check, check_equal, exact_test, load, long_exact_test, one_cpu_test, run, Skip, two_cpu_test
 from cpuidle import (open_receivers, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
                      stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
 
 RATE = 4000
-# 2 in the guest of tests/env/vm/run --icount --cpus 2.
-CPUS = len(online_cpus())
-
-
-def one_cpu_test(register):
-    return register if CPUS == 1 else lambda function: function
-
-
-def two_cpu_test(register):
-    return register if CPUS > 1 else lambda function: function
 
 
 def check_softirqs(cpu, seconds):
