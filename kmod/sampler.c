@@ -197,8 +197,8 @@ static u64 sb_sampler_elapsed(const struct sb_sampler *sampler, u64 now)
 }
 
 /*
- * The mean time between the sampler's ticks in this window, without idle time: whatever rates the session
- * has had meanwhile, and with ticks missed. The sampler has ticked in it. Never 0.
+ * Returns the mean time between the sampler's ticks in this window, without idle time. It includes missed
+ * ticks, and follows changes of the rate. The sampler must have ticked in the window. The result is not 0.
  */
 static u64 sb_sampler_interval(const struct sb_sampler *sampler, u64 now)
 {

@@ -174,8 +174,9 @@ def share_of_one_session_is_at_most_the_budget_and_one_percent():
 
 @exact_test
 def sessions_whose_ticks_fill_the_cpu_are_throttled_in_one_window():
-    """Each by as much as all of their ticks require, missed ones, too: the beginning takes a budget of a
-    window beyond what it may, or somewhat more, since the windows of the sessions end at different times."""
+    """The module throttles each session by as much as all ticks require, missed ones, too: until then, the
+    sessions take a budget of a window beyond what they may, or somewhat more, since their windows end at
+    different times."""
     hostile, window, beyond = STACKS["rules that are not cached"], S.BUDGET_WINDOW_NS, []
     for _ in range(5):
         process = hostile.start(shutil.copy(hostile.command[0], temporary_directory()))

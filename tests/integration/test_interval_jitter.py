@@ -114,7 +114,7 @@ def fixed_intervals_are_equal():
 
 @exact_test
 def jitter_is_switched_off_and_on_while_a_session_runs():
-    """With a clock that counts instructions. From the second tick on: the first one was set before."""
+    """The guest's clock counts instructions. The first tick was set before the switch: the test starts with the second one."""
     period = 10**9 // 2000
     keep_busy(0)
     with Session(rate=2000, cpus="0", ring_size=4 << 20, watermark=64 << 10, budget=S.BUDGET_MAX) as session:
