@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -18,8 +17,11 @@
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/thread_state.h"
 
+/* Of a thread that waits in the kernel, and of a thread that gets no CPU or does not leave it. */
 #define STOP_TIMEOUT_NS NS_PER_SECOND
+#define STOP_LIMIT_NS (10 * NS_PER_SECOND)
 #define WAIT_NS (NS_PER_SECOND / 10)
 
 /* Returns the process that traces a thread, or 0. */
@@ -71,17 +73,25 @@ static int thread_stop_explain(pid_t pid, pid_t tid, int code, struct error *err
  * Waits until the thread has stopped, and sets the signal to pass on when it runs again. SIGCHLD,
  * which is blocked, comes with the stop.
  */
-static int wait_for_stop(pid_t tid, const sigset_t *child, int *signal)
+static int wait_for_stop(pid_t pid, pid_t tid, const sigset_t *child, int *signal)
 {
-	int64_t end = now_ns(CLOCK_MONOTONIC) + STOP_TIMEOUT_NS, left;
+	const int64_t begin = now_ns(CLOCK_MONOTONIC);
 	int status;
 	pid_t got;
 
-	while (!(got = waitpid(tid, &status, __WALL | WNOHANG))) {
-		left = end - now_ns(CLOCK_MONOTONIC);
-		if (left <= 0)
+	for (;;) {
+		const int64_t waited = now_ns(CLOCK_MONOTONIC) - begin;
+		/* Before the look for a stop, as a stopped thread is not runnable, either. */
+		const bool is_late =
+			waited >= STOP_LIMIT_NS ||
+			(waited >= STOP_TIMEOUT_NS && thread_state(pid, tid) != THREAD_RUNNABLE);
+
+		got = waitpid(tid, &status, __WALL | WNOHANG);
+		if (got)
+			break;
+		if (is_late)
 			return -ETIMEDOUT;
-		sigtimedwait(child, NULL, &(struct timespec){.tv_nsec = MIN(left, WAIT_NS)});
+		sigtimedwait(child, NULL, &(struct timespec){.tv_nsec = WAIT_NS});
 	}
 	if (got < 0)
 		return -errno;
@@ -132,11 +142,12 @@ static int stop_and_copy(pid_t pid, pid_t tid, struct thread_copy *copy, struct 
 	sigprocmask(SIG_BLOCK, &child, &before);
 	begin = now_ns(CLOCK_MONOTONIC);
 	err = ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) ? -errno
-							: wait_for_stop(tid, &child, &signal);
+							: wait_for_stop(pid, tid, &child, &signal);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (err == -ETIMEDOUT)
 		return error_set(error, ETIMEDOUT,
-				 "thread %d does not stop: it waits in the kernel", tid);
+				 "thread %d does not stop: it waits in the kernel, or for a CPU",
+				 tid);
 	if (err)
 		return thread_stop_explain(pid, tid, -err, error);
 	is_read = read_registers(tid, copy);

@@ -8,11 +8,14 @@
 
 /* Calls that may be blocked at a time. Further ones are refused. */
 #define TIMED_CALLS_BLOCKED_MAX 4u
+/* How often a call is waited for whose thread gets no CPU. */
+#define TIMED_CALL_WAITS_MAX 10u
 
 /*
- * Calls fn(arg) in another thread, and waits for it at most `timeout` ns. Returns 0; -EAGAIN if
- * `fn` is not called; or -ETIMEDOUT: then `arg` belongs to the thread, which calls drop(arg) if
- * `fn` ever returns.
+ * Calls fn(arg) in another thread, and waits for it at most `timeout` ns, or TIMED_CALL_WAITS_MAX
+ * times as long while the thread gets no CPU (thread_awaits_cpu()). Returns 0; -EAGAIN if `fn` is
+ * not called; or -ETIMEDOUT: then `arg` belongs to the thread, which calls drop(arg) if `fn` ever
+ * returns.
  */
 int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout);
 

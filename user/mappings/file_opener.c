@@ -18,6 +18,7 @@
 #include "debuginfo/file_cache.h"
 #include "lib/clock.h"
 #include "lib/sparse_copy.h"
+#include "lib/thread_state.h"
 #include "mappings/binary_store.h"
 
 /* Why a job is given up that was not begun. */
@@ -27,6 +28,7 @@
 struct runner {
 	struct file_opener *opener;
 	pthread_t thread;
+	pid_t tid; /* 0: it has not begun */
 	struct file_job *job; /* the current one; NULL: none */
 	uint64_t device; /* of `job` */
 	uint64_t progress; /* bytes copied; atomic */
@@ -36,13 +38,17 @@ struct runner {
 	/* The same when the job began. */
 	int64_t begun_at;
 	uint64_t begun_progress;
+	/* Of this job, whose thread got no CPU: see extend_job(). */
+	unsigned int waits;
+	int64_t sleeps;
+	bool is_run; /* the job needs only the lock; atomic */
 	bool given_up; /* it hangs: another thread has its place */
 };
 
 struct file_opener {
 	struct file_opener_config config;
 	char *root;
-	pthread_mutex_t lock; /* of all below, and of the runners except `progress` */
+	pthread_mutex_t lock; /* of all below, and of the runners except `progress` and `is_run` */
 	pthread_cond_t changed; /* the queue, `stop`, or a job that is done */
 	struct file_job *queue, **queue_end;
 	struct file_job *done;
@@ -278,6 +284,9 @@ static bool next_job(struct runner *runner)
 	runner->device = job->identity.device;
 	runner->begun_at = runner->seen_at = now_ns(CLOCK_MONOTONIC);
 	runner->begun_progress = __atomic_load_n(&runner->progress, __ATOMIC_RELAXED);
+	runner->waits = 1;
+	runner->sleeps = THREAD_SLEEPS_UNKNOWN;
+	runner->is_run = false;
 	return true;
 }
 
@@ -317,9 +326,11 @@ static void *file_opener_run(void *arg)
 	if (opener->config.idle)
 		pthread_setschedparam(pthread_self(), SCHED_IDLE, &no_priority);
 	pthread_mutex_lock(&opener->lock);
+	runner->tid = gettid();
 	while (next_job(runner)) {
 		pthread_mutex_unlock(&opener->lock);
 		runner->job->err = run_job(opener, runner->job, &runner->progress);
+		__atomic_store_n(&runner->is_run, true, __ATOMIC_RELAXED);
 		pthread_mutex_lock(&opener->lock);
 		if (runner->given_up) {
 			end_stuck(runner);
@@ -437,6 +448,26 @@ static bool is_stuck(const struct file_opener *opener, struct runner *runner)
 	       now - runner->begun_at - timeout_ns(opener) >= (int64_t)seconds * NS_PER_SECOND;
 }
 
+/*
+ * Begins the current job's time again if it was too short because the thread got no CPU: a busy
+ * machine does not look like a file system that hangs. A copy has more time already. Returns
+ * whether it has. With the lock.
+ */
+static bool extend_job(struct runner *runner)
+{
+	const bool opens =
+		runner->job->kind == FILE_JOB_OPEN || runner->job->kind == FILE_JOB_OPEN_FOR_TABLE;
+
+	if (!opens || runner->waits == FILE_OPENER_WAITS_MAX ||
+	    !(__atomic_load_n(&runner->is_run, __ATOMIC_RELAXED) ||
+	      thread_awaits_cpu(runner->tid, &runner->sleeps)))
+		return false;
+	runner->waits++;
+	runner->begun_at = runner->seen_at = now_ns(CLOCK_MONOTONIC);
+	runner->begun_progress = runner->seen_progress;
+	return true;
+}
+
 /* Gives the current job up. With the lock. */
 static void file_opener_give_up(struct file_opener *opener)
 {
@@ -461,7 +492,9 @@ static void file_opener_give_up(struct file_opener *opener)
 /* With the lock. */
 static void watch_job(struct file_opener *opener)
 {
-	if (opener->runner && opener->runner->job && is_stuck(opener, opener->runner))
+	struct runner *runner = opener->runner;
+
+	if (runner && runner->job && is_stuck(opener, runner) && !extend_job(runner))
 		file_opener_give_up(opener);
 }
 

@@ -25,8 +25,12 @@ struct binary_store;
 struct file_opener;
 struct sandbox_server;
 
-/* Seconds without progress after which a file is given up. */
+/*
+ * Seconds without progress after which a file is given up; FILE_OPENER_WAITS_MAX times as many if
+ * the thread that opens it gets no CPU (thread_awaits_cpu()).
+ */
 #define FILE_OPENER_TIMEOUT_S 5u
+#define FILE_OPENER_WAITS_MAX 10u
 /*
  * Bytes a second that a copy must have on average, beyond these seconds: low, as the thread that
  * copies has idle priority, and the machine may be busy.

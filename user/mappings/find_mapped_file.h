@@ -40,7 +40,8 @@ int find_mapped_file(const char *root, const struct file_place *place, unsigned 
 /* Returns whether an open file is the file that was mapped: has the same inode and size. */
 bool is_identical_file(const struct file_identity *identity, int fd);
 
-/* As find_mapped_file(), for at most 5 s. If `identity` is not NULL, the file is identical. */
+/* As find_mapped_file(), for at most 5 s (see timed_call()). If `identity` is not NULL, the file is
+ * identical. */
 int find_mapped_file_timed(const char *root, const struct file_place *place, unsigned int number,
 			   const struct file_identity *identity);
 
@@ -51,8 +52,8 @@ struct mapping_link {
 };
 
 /*
- * Reads the entry of a mapping, for at most 1 s: a process can block it by a lock of its address
- * space. Returns 0 or a negative errno value.
+ * Reads the entry of a mapping, for at most 1 s (see timed_call()): a process can block it by a
+ * lock of its address space. Returns 0 or a negative errno value.
  */
 int read_mapping_link(const char *root, uint32_t pid, uint64_t start, uint64_t end,
 		      struct mapping_link *link);

@@ -63,7 +63,7 @@ struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id);
 
 /*
  * Returns the file that a live process maps in a range, for files that the kernel does not hold.
- * NULL if it can't be found within a second, or when out of memory.
+ * NULL if it can't be found within a second (see read_mapping_link()), or when out of memory.
  */
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
 					     uint64_t start, uint64_t end);

@@ -57,7 +57,8 @@ uint32_t mapped_file_owner(const struct mapped_file *file);
  *
  * Returns a read-only descriptor of a regular file, which the caller closes; another negative errno
  * value if this candidate can't be opened; or -ENOENT if there are no more candidates, with
- * file->problem in `error` if it has one. A file system that hangs blocks the call for 5 s at most.
+ * file->problem in `error` if it has one. A file system that hangs blocks the call for 5 s at most
+ * (see timed_call()).
  */
 int mapped_file_open_candidate(const struct mapped_files *files, const struct mapped_file *file,
 			       unsigned int candidate, struct error *error);

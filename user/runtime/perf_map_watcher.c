@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/thread_state.h"
 #include "runtime/perf_map.h"
 
 #define NONE UINT32_MAX
@@ -54,6 +55,7 @@ struct watched_directory {
 struct perf_map_watcher {
 	char *root;
 	pthread_t thread;
+	pid_t tid; /* 0: the thread has not begun; atomic */
 	bool thread_runs;
 	bool abandoned; /* the thread hangs and may resume: never free this struct */
 	pthread_mutex_t lock; /* protects all below */
@@ -346,6 +348,7 @@ static void *run_watcher(void *arg)
 	struct perf_map_watcher *watcher = arg;
 	uint32_t index;
 
+	__atomic_store_n(&watcher->tid, gettid(), __ATOMIC_RELAXED);
 	pthread_mutex_lock(&watcher->lock);
 	while ((index = watcher_dequeue(watcher)) != NONE) {
 		struct watched_map entry = watcher->entries[index];
@@ -468,19 +471,35 @@ static void drop_queued(struct perf_map_watcher *watcher)
 	pthread_mutex_unlock(&watcher->lock);
 }
 
+/* Returns whether the thread has ended in time. */
+static bool watcher_join(struct perf_map_watcher *watcher)
+{
+	int64_t sleeps = THREAD_SLEEPS_UNKNOWN;
+	bool waits = true;
+
+	for (unsigned int i = 0; i < PERF_MAP_WATCHER_WAITS_MAX && waits; i++) {
+		struct timespec deadline;
+		pid_t tid;
+
+		clock_gettime(CLOCK_MONOTONIC, &deadline);
+		deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
+		if (!pthread_clockjoin_np(watcher->thread, NULL, CLOCK_MONOTONIC, &deadline))
+			return true;
+		tid = __atomic_load_n(&watcher->tid, __ATOMIC_RELAXED);
+		waits = !tid || thread_awaits_cpu(tid, &sleeps);
+	}
+	return false;
+}
+
 void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 {
-	struct timespec deadline;
-
 	if (!watcher->thread_runs)
 		return;
 	pthread_mutex_lock(&watcher->lock);
 	watcher->stop = true;
 	pthread_cond_signal(&watcher->wakeup);
 	pthread_mutex_unlock(&watcher->lock);
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
-	if (pthread_clockjoin_np(watcher->thread, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
+	if (!watcher_join(watcher)) {
 		pthread_detach(watcher->thread);
 		watcher->abandoned = true;
 		drop_queued(watcher);

@@ -32,8 +32,12 @@ struct perf_map_fd {
  */
 #define PERF_MAP_WATCHER_DIRECTORIES_MAX 128u
 #define PERF_MAP_WATCHER_DIRECTORIES_OF_USER (PERF_MAP_WATCHER_DIRECTORIES_MAX / 2)
-/* Seconds that perf_map_watcher_finish() waits for a file system. */
+/*
+ * Seconds that perf_map_watcher_finish() waits for a file system, and how often while the thread
+ * gets no CPU (thread_awaits_cpu()).
+ */
 #define PERF_MAP_WATCHER_TIMEOUT_S 2u
+#define PERF_MAP_WATCHER_WAITS_MAX 10u
 
 /* `root` is prepended to /proc ("" except in tests). Returns NULL when out of memory. */
 struct perf_map_watcher *perf_map_watcher_new(const char *root);
@@ -54,8 +58,8 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index, bool is_alive);
 
 /*
- * Waits until the queue is empty, at most PERF_MAP_WATCHER_TIMEOUT_S. Afterwards nothing can be
- * added.
+ * Waits until the queue is empty, at most PERF_MAP_WATCHER_TIMEOUT_S, or
+ * PERF_MAP_WATCHER_WAITS_MAX times as long. Afterwards nothing can be added.
  */
 void perf_map_watcher_finish(struct perf_map_watcher *watcher);
 

@@ -350,8 +350,8 @@ static bool has_root(uint32_t pid)
 }
 
 /*
- * Opens a file, and reads its headers. A file system that hangs costs OPEN_TIMEOUT_NS once. Returns
- * what was found, which the caller drops by drop_find_file(); NULL: nothing.
+ * Opens a file, and reads its headers. A file system that hangs costs OPEN_TIMEOUT_NS once (see
+ * timed_call()). Returns what was found, which the caller drops by drop_find_file(); NULL: nothing.
  */
 static struct find_file_call *open_file(struct perf_file *file, const struct perf_file_place *place)
 {

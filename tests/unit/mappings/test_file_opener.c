@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/thread_state.h"
 #include "patience.h"
 #include "sandbox.h"
 
@@ -96,9 +97,25 @@ int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, cl
 	return real(condition, mutex, clock, &soon);
 }
 
+static bool computes, has_begun; /* atomic */
+static unsigned int looks; /* at the thread */
+
+bool thread_awaits_cpu(pid_t tid, int64_t *sleeps)
+{
+	assert_true(tid > 0);
+	if (!computes)
+		return false;
+	assert_int_equal(*sleeps, looks ? (int64_t)looks : THREAD_SLEEPS_UNKNOWN);
+	*sleeps = ++looks;
+	return true;
+}
+
 static int open_or_hang(uint64_t id, void *arg)
 {
 	(void)arg;
+	__atomic_store_n(&has_begun, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&computes, __ATOMIC_RELAXED))
+		;
 	pthread_mutex_lock(&hang_lock);
 	while (hangs && id)
 		pthread_cond_wait(&hang_changed, &hang_lock);
@@ -137,6 +154,7 @@ static unsigned int count_threads(void)
 /* A thread that was given up goes on, and would read in the time of the next test. */
 static int tear_down(void **state)
 {
+	__atomic_store_n(&computes, false, __ATOMIC_RELAXED);
 	file_opener_free(opener);
 	wait_until(count_threads() == 1);
 	return remove_sandbox(state);
@@ -289,6 +307,26 @@ static void files_of_a_device_that_hangs_are_given_up(void **state)
 	assert_int_equal(take_one(), 0);
 }
 
+static void thread_without_a_cpu_is_waited_for(void **state)
+{
+	(void)state;
+	has_begun = false;
+	computes = true;
+	add_open(1);
+	wait_until(__atomic_load_n(&has_begun, __ATOMIC_ACQUIRE));
+	looks = 0;
+	for (unsigned int i = 1; i < FILE_OPENER_WAITS_MAX; i++) {
+		now += NS_PER_SECOND;
+		file_opener_watch(opener);
+		assert_int_equal(looks, i);
+	}
+	assert_null(file_opener_take(opener));
+	now += NS_PER_SECOND;
+	file_opener_watch(opener);
+	__atomic_store_n(&computes, false, __ATOMIC_RELAXED);
+	assert_int_equal(take_one(), -ETIMEDOUT);
+}
+
 /* A byte a second: its owner could keep all others waiting for days. */
 static void slow_copy_is_given_up(void **state)
 {
@@ -354,6 +392,7 @@ int main(void)
 		TEST(file_of_another_size_is_not_copied),
 		TEST(lack_of_threads_is_no_error),
 		TEST(files_of_a_device_that_hangs_are_given_up),
+		TEST(thread_without_a_cpu_is_waited_for),
 		TEST(slow_copy_is_given_up),
 		TEST(end_does_not_wait_for_all_copies),
 		TEST(nothing_waits_for_too_many_hung_files),

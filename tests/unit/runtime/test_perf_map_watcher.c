@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "lib/clock.h"
+#include "lib/thread_state.h"
 #include "patience.h"
 #include "sandbox.h"
 #include "unit.h"
@@ -36,6 +37,39 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 static bool process_hangs;
 static sem_t hangs, never;
 
+/* A process is looked for until the thread was looked at so often; 0: at once. Atomic. */
+static unsigned int looks_left;
+static bool has_begun; /* that; atomic */
+static unsigned int joins;
+
+/* Replaces libc's function: as patience.c does, but the end of a thread that computes is not
+ * awaited. */
+int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
+			 const struct timespec *deadline)
+{
+	struct timespec end = {0};
+	int (*real)(pthread_t, void **, clockid_t, const struct timespec *);
+
+	joins++;
+	*(void **)&real = dlsym(RTLD_NEXT, "pthread_clockjoin_np");
+	if (__atomic_load_n(&looks_left, __ATOMIC_RELAXED))
+		wait_until(__atomic_load_n(&has_begun, __ATOMIC_ACQUIRE));
+	else if (!limits_pass)
+		end = (struct timespec){deadline->tv_sec + hang_s(), deadline->tv_nsec};
+	return real(thread, result, clock, &end);
+}
+
+bool thread_awaits_cpu(pid_t tid, int64_t *sleeps)
+{
+	assert_true(tid > 0);
+	assert_int_equal(*sleeps, joins == 1 ? THREAD_SLEEPS_UNKNOWN : (int64_t)joins - 1);
+	*sleeps = joins;
+	if (!looks_left)
+		return false;
+	__atomic_sub_fetch(&looks_left, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
 /* Processes above 2 * PROCESSES belong to another user. All maps belong to root then. */
 static bool two_users;
 
@@ -47,6 +81,9 @@ int stat(const char *path, struct stat *st)
 		sem_post(&hangs);
 		sem_wait(&never);
 	}
+	__atomic_store_n(&has_begun, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&looks_left, __ATOMIC_RELAXED))
+		;
 	result = fstatat(AT_FDCWD, path, st, 0);
 	if (two_users && atoi(strrchr(path, '/') + 1) > (int)(2 * PROCESSES))
 		st->st_uid = 1234;
@@ -677,12 +714,29 @@ static void hung_file_system_drops_maps(void **state)
 	add_process(PROCESSES + 3);
 	perf_map_watcher_poll(watcher, open, true);
 	limits_pass = true;
+	joins = 0;
 	perf_map_watcher_finish(watcher);
 	limits_pass = false;
+	assert_int_equal(joins, 1);
 	process_hangs = false;
 	assert_int_equal(perf_maps_dropped(watcher), 2);
 	assert_int_not_equal(perf_map_watcher_id(watcher, open, false), 0);
 	assert_int_equal(take(false, &id), 1);
+}
+
+static void thread_without_a_cpu_is_waited_for(void **state)
+{
+	uint32_t index;
+
+	(void)state;
+	has_begun = false;
+	looks_left = 3;
+	joins = 0;
+	index = add_process(PROCESSES + 1);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(joins, 4);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+	assert_int_not_equal(perf_map_watcher_id(watcher, index, false), 0);
 }
 
 /* The time to finish does not depend on the time of day. */
@@ -730,6 +784,7 @@ int main(void)
 		TEST(rejected_file_may_be_replaced),
 		TEST(nothing_is_added_at_the_end),
 		TEST(hung_file_system_drops_maps),
+		TEST(thread_without_a_cpu_is_waited_for),
 	};
 
 	return cmocka_run_group_tests_name("perf_map_watcher", tests, NULL, NULL);
