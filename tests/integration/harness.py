@@ -351,7 +351,9 @@ class Recording:
         """`within`: a prefix of the command line, such as a program that enters a namespace."""
         self.path = temporary_directory() / "profile.pb.gz"
         tail = ["--", *command] if command else []
-        self.process = start(*within, "stackbeat", "record", "-o", self.path, *arguments, *tail, **options)
+        # The default is elapsed time for a machine of usual speed.
+        slow = ["--symbolize-timeout", 120 * PATIENCE] if PATIENCE > 1 else []
+        self.process = start(*within, "stackbeat", "record", "-o", self.path, *slow, *arguments, *tail, **options)
         self.out = self.err = ""
 
     @functools.cached_property
