@@ -64,6 +64,15 @@ tables() {
 	"$stackbeat" report -v "$scratch/profile" | sed -n "s/.*unwind tables $1 \([0-9]*\).*/\1/p"
 }
 
+# ends_forever: waits until no program runs for ever. A killed program needs a CPU to end.
+ends_forever() {
+	local end=$((SECONDS + hang))
+	while pgrep -f "$scratch/spin forever" >/dev/null; do
+		((SECONDS < end)) || return 1
+		sleep 0.1
+	done
+}
+
 tables_of_the_system_are_compiled_once() {
 	local device loop='i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done'
 	device=/sys/dev/block/$(stat -L -c %Hd:%Ld /bin/sh)
@@ -137,9 +146,16 @@ what_a_command_prints_is_not_in_a_profile_on_standard_output() {
 }
 
 a_command_that_goes_on_is_killed_at_the_end() {
-	record -d 1 sh -c 'trap "" TERM; exec "$0" forever' "$scratch/spin" || fail "record: $(<"$scratch/messages")"
+	local recorder
+	rm -f "$scratch/profile"
+	record --snapshot 1 sh -c 'trap "" TERM; exec "$0" forever' "$scratch/spin" &
+	recorder=$!
+	until { [[ -e $scratch/profile ]] && has_stack; } || ! kill -0 "$recorder" 2>/dev/null; do sleep 0.1; done
+	# Not to timeout, which sends it twice: the second one ends the symbolization.
+	pkill -INT -P "$(pgrep -P "$recorder" -x timeout)" -x stackbeat
+	wait "$recorder" || fail "record: $(<"$scratch/messages")"
 	has_stack || fail_without_stack
-	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
+	ends_forever || fail "the command goes on"
 }
 
 a_hangup_leaves_a_profile_and_status_1() {
@@ -153,7 +169,7 @@ a_hangup_leaves_a_profile_and_status_1() {
 	wait "$recorder" || status=$?
 	((status == 1)) || fail "status $status: $(<"$scratch/messages")"
 	has_stack || fail_without_stack
-	! pgrep -f "$scratch/spin forever" >/dev/null || fail "the command goes on"
+	ends_forever || fail "the command goes on"
 }
 
 # Beside many busy programs the rings overflow, and the mappings of the program may be lost: they are read again while it runs.

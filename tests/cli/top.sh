@@ -131,6 +131,11 @@ start_screen() {
 	expect_screen innermost_of_top
 }
 
+# showing_process: prints the process that shows the screen.
+showing_process() {
+	pgrep -P "$(terminal display-message -p '#{pane_pid}')" -x stackbeat
+}
+
 # expect_screen REGEX: waits until a line of the screen has it.
 expect_screen() {
 	local end=$((SECONDS + hang))
@@ -189,15 +194,15 @@ a_plain_terminal_is_enough() {
 the_terminal_is_restored_after_a_crash() {
 	local pid
 	start_screen
-	pid=$(pgrep -f "^$stackbeat top --source perf -p $spinner" | head -n 1)
-	# The process that samples is the child whose parent shows the screen, and that has children itself.
-	kill -SEGV "$(pgrep -P "$pid" | tail -n 1)"
+	# Of the children of the process that shows the screen, the process that samples has the perf events.
+	for pid in $(pgrep -P "$(showing_process)"); do
+		! input_has perf_event < <(readlink "/proc/$pid/fd/"*) || kill -SEGV "$pid"
+	done
 	expect_shell 1
 	grep -q '^stackbeat: the process that samples was killed by signal 11$' "$scratch/work/messages" ||
 		fail "$(<"$scratch/work/messages")"
 	start_screen
-	pid=$(pgrep -f "^$stackbeat top --source perf -p $spinner" | head -n 1)
-	kill -TERM "$pid"
+	kill -TERM "$(showing_process)"
 	expect_shell 0
 }
 

@@ -3,12 +3,14 @@
 
 import collections
 import re
+import subprocess
 
 import pprof
 from harness import (binomial_bounds, check, check_within, exact_test, has_whole_stack, keep_profile, last_json,
-                     long_exact_test, long_test, Recording, run, samples_of, Skip, start, temporary_directory, test, user_part,
+                     long_exact_test, long_test, Recording, release, run, samples_of, Skip, start, temporary_directory, test, user_part,
                      workload)
 from stackbeat import S, Session
+from test_table_cache import await_lines
 
 ROOTS = re.compile(r"runtime\.(goexit|main)(\.abi0)?")
 COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
@@ -304,8 +306,11 @@ def goroutines_without_labels_are_cheap():
 def labels_divide_a_report():
     """pprof labels are recorded unless they are not wanted; reports divide the time by one of them."""
     program = programs("goshare")[-1]
-    # The first run lasts until the unwind table is there, also on a slow kernel.
-    recording = Recording("-F", 999, command=["sh", "-c", f"{program} 100 >/dev/null; {program} 20 2"])
+    # The first run lasts until the unwind table is there.
+    script = f"{program} 1000000 >/dev/null & read -r line; kill $!; wait; {program} 20 2"
+    recording = Recording("-F", 999, "-v", command=["sh", "-c", script], stdin=subprocess.PIPE)
+    await_lines(recording, f"unwind table of {program}:")
+    release(recording.process)
     profile = recording.profile()
     kinds = {sample.labels.get("kind") for sample in profile.samples if sample.labels["comm"] == "goshare"}
     check({"small", "large"} <= kinds, f"kinds: {kinds}")

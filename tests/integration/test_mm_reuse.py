@@ -2,6 +2,7 @@
 """Mapping events belong to the address space of the process, not to an older one with the same mm_struct
 address."""
 
+import os
 import subprocess
 
 from harness import check_equal, release, start, start_busy, test, wait_until, workload
@@ -19,10 +20,12 @@ def event_counts(session):
 def reused_mm_is_not_confused_with_an_exited_process():
     # What they map after their first samples would be events, which may come late.
     processes = [start_busy(*workload("threads", 1)) for _ in range(4)]
+    wait_until(lambda: all(len(os.listdir(f"/proc/{process.pid}/task")) == 2 for process in processes), "their threads")
     with Session(rate=1000, pids=[process.pid for process in processes], inherit=0) as session:
         session.start()
         # Each address space is in the table.
         wait_until(lambda: session.stats()["address_spaces"] >= len(processes), "their address spaces")
+        wait_until(lambda: not session.pending, "the end of pending mapping events")
         for process in processes:
             process.kill()
             process.wait()

@@ -188,7 +188,9 @@ def recorded(cpus):
     """Records these CPUs while the loop runs, and returns the profile."""
     load()
     with loop() as running:
-        recording = Recording("-F", 997, "-d", 1, "-C", cpus)
+        recording = Recording("-F", 997, "-C", cpus)
+        recording.wait_for(recording.session(), "samples", 100)
+        recording.interrupt()
         running.check_finishes(recording.process, "record")
         return recording.profile()
 
