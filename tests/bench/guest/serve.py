@@ -181,9 +181,12 @@ def measure_fleet(results, minutes):
     push = subprocess.Popen(["stackbeat", "push", "--quiet", "--spread", "0", "--store", STORE, receiver.url()])
     wait_for_window()
     for _ in range(minutes):
-        sent = len(receiver.requests)
+        sent = count = len(receiver.requests)
         new = wait_for_window()
-        time.sleep(20)  # for its requests
+        # Its requests have come when there was none for a while.
+        while count == sent or count != len(receiver.requests):
+            count = len(receiver.requests)
+            time.sleep(20)
         requests = receiver.requests[sent:]
         bodies, packed, unpacked = (sum(column) for column in zip(*requests))
         results.add(case="20 services", window=new.name, file=new.stat().st_size, requests=len(requests),
