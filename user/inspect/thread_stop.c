@@ -19,7 +19,8 @@
 #include "lib/error.h"
 #include "lib/thread_state.h"
 
-/* Of a thread that waits in the kernel, and of a thread that gets no CPU or does not leave it. */
+/* A thread that is not runnable is given up after the first time, any other thread after the
+ * second. */
 #define STOP_TIMEOUT_NS NS_PER_SECOND
 #define STOP_LIMIT_NS (10 * NS_PER_SECOND)
 #define WAIT_NS (NS_PER_SECOND / 10)

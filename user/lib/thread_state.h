@@ -13,7 +13,7 @@
 /* Returns the state of a thread of a process, as proc_pid_stat(5) has it; '\0': unknown. */
 char thread_state(pid_t pid, pid_t tid);
 
-/* The sleeps before the first look. */
+/* What `sleeps` of thread_awaits_cpu() is before the first look. */
 #define THREAD_SLEEPS_UNKNOWN (-1)
 
 /*
