@@ -191,7 +191,12 @@ static bool has_hung_up(int socket)
 /* This process, which SIGIO ends, leaves its place to others. The job sends no more. */
 static int end_with_job(int job, struct error *error)
 {
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
 	signal(SIGIO, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	if (fcntl(job, F_SETFL, O_ASYNC))
 		return error_errno(error, errno, "can't annotate");
 	return has_hung_up(job) ? error_set(error, EPIPE, "nobody waits") : 0;

@@ -19,6 +19,8 @@
 #define SLICE_BYTES_MAX (UINT64_C(64) << 20) /* that wait for a store that does not work */
 /* A window ends this long after a full minute: a clock that is adjusted cuts no tiny window. */
 #define WINDOW_MARGIN_NS (50 * INT64_C(1000000))
+/* For the job that runs when the server ends: a service manager does not wait for ever. */
+#define LAST_JOB_NS (20 * NS_PER_SECOND)
 
 static int64_t next_window(const struct http *http, int64_t now)
 {
@@ -164,6 +166,27 @@ static void store_window(struct http *http, uint32_t last)
 	http->again = false;
 }
 
+/* Waits for the job, which has a lower priority. What it has not stored in time is stored here. */
+static void await_last_job(struct http *http)
+{
+	struct pollfd polled = {.fd = http->signals, .events = POLLIN};
+	const int64_t end = now_ns(CLOCK_MONOTONIC) + LAST_JOB_NS;
+	struct signalfd_siginfo info;
+	bool is_stopped = false;
+
+	while (!child_has_ended(&http->store.job, false)) {
+		const int64_t left = end - now_ns(CLOCK_MONOTONIC);
+
+		if (left <= 0 && !is_stopped) {
+			child_stop(&http->store.job);
+			is_stopped = true;
+		}
+		poll(&polled, 1, is_stopped ? -1 : (int)(left / NS_PER_MS) + 1);
+		while (read(http->signals, &info, sizeof(info)) == sizeof(info))
+			;
+	}
+}
+
 /* The sampler has ended: stores the slices that are there. */
 void store_query_store_rest(struct http *http)
 {
@@ -172,14 +195,8 @@ void store_query_store_rest(struct http *http)
 
 	if (!http->config->store.path)
 		return;
-	while (query->state == STATE_RUNNING && !child_has_ended(&query->job, false)) {
-		struct pollfd polled = {.fd = http->signals, .events = POLLIN};
-		struct signalfd_siginfo info;
-
-		poll(&polled, 1, -1);
-		while (read(http->signals, &info, sizeof(info)) == sizeof(info))
-			;
-	}
+	if (query->state == STATE_RUNNING)
+		await_last_job(http);
 	if (query->state == STATE_RUNNING) {
 		query_end_job(query);
 		end_store_job(http, now_ns(CLOCK_MONOTONIC));

@@ -118,7 +118,7 @@ static int check_limits_of_job(enum child_role role)
 		return 4;
 	if (sigprocmask(SIG_SETMASK, NULL, &blocked) || sigismember(&blocked, SIGALRM))
 		return 5;
-	return alarm(0) < (is_job ? 100 : 50) ? 6 : 0;
+	return alarm(0) < (is_job ? 500 : 50) ? 6 : 0;
 }
 
 static int check_limits_of_others(enum child_role role)
@@ -349,6 +349,32 @@ static int wait_for_byte(void *arg, struct child *child, struct error *error)
 	return read(*(int *)arg, &byte, 1) == 1 ? 0 : -EIO;
 }
 
+static int signal_itself(void *arg, struct child *child, struct error *error)
+{
+	raise(SIGINT);
+	raise(SIGTERM);
+	raise(SIGHUP);
+	return write_text(arg, child, error);
+}
+
+/* A terminal and systemd send them to all processes, and the job writes a window. */
+static void signals_that_its_parent_blocks_do_not_end_a_job(void **state)
+{
+	sigset_t set, before;
+
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	assert_int_equal(start_job(signal_itself, "answer"), 0);
+	wait_for_end();
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, 0);
+}
+
 static void running_job_is_not_waited_for(void **state)
 {
 	int ends[2];
@@ -461,6 +487,7 @@ int main(void)
 		TEST(job_leaves_a_file_and_results),
 		TEST(errors_have_a_message),
 		TEST(crashed_job_is_not_done),
+		TEST(signals_that_its_parent_blocks_do_not_end_a_job),
 		TEST(running_job_is_not_waited_for),
 		TEST(killed_job_is_not_done),
 		TEST(large_answer_is_an_error),

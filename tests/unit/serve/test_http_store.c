@@ -846,6 +846,30 @@ static void failed_last_job_is_repeated(void **state)
 	expect_stored(1, 2);
 }
 
+/* A manager of services that waits for the server would kill it. */
+static void slow_last_job_is_stopped_and_repeated(void **state)
+{
+	(void)state;
+	start(true);
+	shared->job_runs = true;
+	shared->result.child.done = false;
+	send_slice(1, 1);
+	end_window(1);
+	turn();
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	for (int64_t left_ms = hang_ms(); left_ms > 0 && !shared->kills; left_ms--) {
+		shared->monotonic += SECOND;
+		kill(server, SIGCHLD);
+		usleep(1000);
+	}
+	kill(server, SIGCHLD);
+	end();
+	assert_int_equal(shared->calls, 2);
+	assert_true(shared->again);
+	expect_stored(1, 1);
+	assert_int_equal(shared->kills, 1);
+}
+
 /* Time-outs: the sampler has so long for each step */
 
 static void expect_timeout(int fd, int64_t until)
@@ -1078,6 +1102,7 @@ int main(void)
 		TEST(failed_window_of_the_rest_is_not_the_last),
 		TEST(last_job_is_awaited),
 		TEST(failed_last_job_is_repeated),
+		TEST(slow_last_job_is_stopped_and_repeated),
 		TEST(counters_have_a_timeout),
 		TEST(recordings_have_a_timeout),
 		TEST(profiles_have_timeouts),
