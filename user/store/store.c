@@ -198,9 +198,14 @@ static bool is_in_slot(const struct window_name *name, const struct window_name 
 	       window_slot(name->start_us, slot->seconds) == slot->start_us;
 }
 
+/* Windows are in the order of their starts: only those that begin in the slot are looked at. */
 static bool has_sources(const struct store *store, const struct window_name *slot)
 {
-	for (size_t i = 0; i < store->count; i++) {
+	const int64_t end_us = slot->start_us + slot->seconds * US_PER_SECOND;
+	bool found;
+
+	for (size_t i = find_window(store, slot, &found);
+	     i < store->count && store->windows[i].name.start_us < end_us; i++) {
 		if (is_in_slot(&store->windows[i].name, slot) &&
 		    !is_damaged(store, &store->windows[i].name))
 			return true;
@@ -321,7 +326,7 @@ static int note_file(struct store *store, const char *text)
 	if (reserve_window(store))
 		return -ENOMEM;
 	size = (uint64_t)status.st_size;
-	parts_name(&name, parts);
+	strcat(strcpy(parts, text), PARTS_SUFFIX);
 	if (is_merged(&name) && !fstatat(store->directory, parts, &status, AT_SYMLINK_NOFOLLOW) &&
 	    S_ISREG(status.st_mode))
 		size += (uint64_t)status.st_size;

@@ -44,14 +44,20 @@ static uint32_t take_number(const char **text, unsigned int digits)
 	return number;
 }
 
+/* timegm() turns a date that does not exist into another one. */
+static bool is_same_date(const struct tm *left, const struct tm *right)
+{
+	return left->tm_year == right->tm_year && left->tm_mon == right->tm_mon &&
+	       left->tm_mday == right->tm_mday && left->tm_hour == right->tm_hour &&
+	       left->tm_min == right->tm_min && left->tm_sec == right->tm_sec;
+}
+
 bool window_name_parse(const char *text, struct window_name *name)
 {
-	char again[WINDOW_NAME_SIZE];
-	struct tm utc = {0};
-	const char *const whole = text;
+	struct tm given, utc = {0};
 	uint32_t microseconds;
 
-	if (strlen(text) >= WINDOW_NAME_SIZE || !matches_pattern(text))
+	if (!matches_pattern(text))
 		return false;
 	utc.tm_year = (int)take_number(&text, 4) - 1900;
 	utc.tm_mon = (int)take_number(&text, 2) - 1;
@@ -63,11 +69,13 @@ bool window_name_parse(const char *text, struct window_name *name)
 	text++;
 	microseconds = take_number(&text, 6);
 	text += 2;
+	given = utc;
 	name->start_us = timegm(&utc) * US_PER_SECOND + microseconds;
+	/* The number has one spelling. */
+	if (name->start_us < 0 || !is_same_date(&given, &utc) || *text == '0')
+		return false;
 	name->seconds = take_number(&text, 6);
-	/* Also excludes dates that do not exist, and other spellings of the number. */
-	return name->seconds && name->seconds <= WINDOW_SECONDS_MAX &&
-	       window_name_format(name, again) && !strcmp(whole, again);
+	return name->seconds && name->seconds <= WINDOW_SECONDS_MAX && !strcmp(text, SUFFIX);
 }
 
 int64_t window_slot(int64_t time_us, uint32_t seconds)

@@ -26,6 +26,7 @@
 #define START INT64_C(1800000000) /* a full hour, in seconds */
 #define MINUTE 60
 #define FIVE_MINUTES 300
+#define TEN_MINUTES 600
 #define HOUR 3600
 #define DAY (24 * HOUR)
 #define WINDOWS_MAX 32768u
@@ -331,6 +332,10 @@ static void names_are_exact(void **state)
 		"20260131T235900.000000Z-3601s.pb.gz",
 		"20260231T235900.000000Z-60s.pb.gz",
 		"20260131T245900.000000Z-60s.pb.gz",
+		"20260131T236000.000000Z-60s.pb.gz",
+		"20260131T235960.000000Z-60s.pb.gz",
+		"20261331T235900.000000Z-60s.pb.gz",
+		"20260131T235900.000000Z-0000060s.pb.gz",
 		"20260131T235900.00000Z-60s.pb.gz",
 		"+0260131T235900.000000Z-60s.pb.gz",
 		"20260131T235900.000000Z-+60s.pb.gz",
@@ -1384,6 +1389,47 @@ static void two_weeks_stay_few(void **state)
 	store_close(&store);
 }
 
+static void write_merged_windows(void **state, unsigned int first, unsigned int end)
+{
+	char text[WINDOW_NAME_SIZE];
+
+	for (unsigned int i = first; i < end; i++) {
+		const struct window_name name = {(START + i * TEN_MINUTES) * US_PER_SECOND,
+						 TEN_MINUTES};
+		char *path;
+		int file;
+
+		assert_true(window_name_format(&name, text));
+		path = scratch_file(state, text);
+		file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		assert_true(file >= 0);
+		close(file);
+		free(path);
+	}
+}
+
+static uint64_t steps_to_open(void **state, unsigned int windows)
+{
+	uint64_t before = steps;
+	struct store store = open_store(state, &limits);
+
+	assert_int_equal(store.count, windows);
+	store_close(&store);
+	return steps - before;
+}
+
+/* Each new window opens the store. */
+static void opening_is_linear(void **state)
+{
+	uint64_t few, many;
+
+	write_merged_windows(state, 0, 300);
+	few = steps_to_open(state, 300);
+	write_merged_windows(state, 300, 600);
+	many = steps_to_open(state, 600);
+	assert_in_range(many, few, few * 5 / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1421,6 +1467,7 @@ int main(void)
 		SCRATCH_TEST(crash_tears_nothing),
 		SCRATCH_TEST(each_step_of_a_merge_is_safe),
 		SCRATCH_TEST(two_weeks_stay_few),
+		SCRATCH_TEST(opening_is_linear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
