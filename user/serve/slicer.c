@@ -383,6 +383,7 @@ static bool slice_deliver(struct sampler *sampler, struct slice_export *exporter
 	return true;
 }
 
+/* `waits`: until all slices are exported. Sessions of their own may take minutes. */
 static void reap_exports(struct sampler *sampler, bool waits)
 {
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
@@ -390,7 +391,8 @@ static void reap_exports(struct sampler *sampler, bool waits)
 
 		if (!exporter->used)
 			continue;
-		if (exporter->child.pid && child_has_ended(&exporter->child, waits)) {
+		if (exporter->child.pid &&
+		    child_has_ended(&exporter->child, waits && i < EXPORTS_MAX)) {
 			sampler->recorder.forked_cpu_ns += exporter->child.cpu_ns;
 			sampler->recorder.forked_symbols_ns +=
 				slice_result_of(exporter)->symbols_ns;
@@ -628,6 +630,11 @@ static void end_slices(struct sampler *sampler)
 			close(sampler->kept[i].file);
 	}
 	sampler->kept_count = 0;
+	/* Sessions of their own end with this process. */
+	for (size_t i = EXPORTS_MAX; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
+		if (sampler->exports[i].used)
+			release_export(&sampler->exports[i]);
+	}
 	if (lost) {
 		error_set(&error, EIO, "%" PRIu64 " samples are lost: the HTTP server has ended",
 			  lost);

@@ -26,6 +26,7 @@
 #include "debuginfo/kernel_symbols.h"
 #include "lib/error.h"
 #include "mappings/mapped_files.h"
+#include "patience.h"
 #include "pprof/labels.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -1539,6 +1540,29 @@ static void last_slice_waits_for_the_others(void **state)
 	assert_string_equal(warnings, "");
 }
 
+static void end_with_a_recording(void)
+{
+	expect_ready(0, 0);
+	fake.blocks = true;
+	ask_for_recording(1, 300);
+	drain();
+	fake.blocks = false;
+}
+
+/* The rest of the samples is stored after REPLY_END: it can't wait for minutes. */
+static void recordings_do_not_delay_the_end(void **state)
+{
+	(void)state;
+	/* It would hang. */
+	alarm((unsigned int)hang_s());
+	sample(end_with_a_recording);
+	alarm(0);
+	expect_slice(1);
+	expect(REPLY_END, false);
+	assert_int_equal(write(gate[1], "", 1), 1);
+	assert_true(waitpid(-1, NULL, 0) > 0);
+}
+
 static void fill_and_end(void)
 {
 	expect_ready(0, 0);
@@ -1668,6 +1692,7 @@ int main(void)
 		TEST(end_of_the_server_ends_it),
 		TEST(kept_slices_are_lost_with_the_server),
 		TEST(last_slice_waits_for_the_others),
+		TEST(recordings_do_not_delay_the_end),
 		TEST(server_that_hangs_is_given_up),
 		TEST(slow_server_is_waited_for),
 		TEST(errors_at_the_start_are_reported),
