@@ -145,6 +145,26 @@ what_a_command_prints_is_not_in_a_profile_on_standard_output() {
 	done
 }
 
+# Ctrl-C in a terminal ends all programs of a pipeline.
+ctrl_c_ends_a_recording_and_not_the_report_of_it() {
+	local job pid
+	set -m
+	"$stackbeat" record --source=perf -F 499 -o - "$scratch/spin" forever 2>"$scratch/messages" </dev/null |
+		"$stackbeat" report --folded - >"$scratch/folded" 2>"$scratch/why" &
+	job=$!
+	set +m
+	# It is sampled from its first instruction on.
+	until pid=$(pgrep -f "$scratch/spin forever" -n) && (($(ps -o cputimes= -p "$pid") >= 1)); do
+		kill -0 "$job" 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -INT -- "-$(ps -o pgid= -p "$job" | tr -d ' ')"
+	# The status is the one of the command, as of a pipeline in a shell.
+	wait "$job" || true
+	grep -q '^_start;.*;main;outer;middle;innermost' "$scratch/folded" || fail_without_stack
+	ends_forever || fail "the command goes on"
+}
+
 a_command_that_goes_on_is_killed_at_the_end() {
 	local recorder
 	rm -f "$scratch/profile"
@@ -260,7 +280,7 @@ a_user_records_own_processes() {
 }
 
 tests=(a_command_has_stacks_by_unwind_tables samples_have_times_threads_and_cpus a_running_process_has_stacks
-	what_a_command_prints_is_not_in_a_profile_on_standard_output tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
+	what_a_command_prints_is_not_in_a_profile_on_standard_output ctrl_c_ends_a_recording_and_not_the_report_of_it tables_of_the_system_are_compiled_once a_command_that_goes_on_is_killed_at_the_end a_hangup_leaves_a_profile_and_status_1)
 all=(the_whole_system_has_the_program cpus_have_all_that_runs_on_them kernel_parts_are_of_kernel_mode_alone a_user_records_own_processes)
 skipped=
 if ! "${CC:-gcc}" -O1 -g -fomit-frame-pointer -o "$scratch/spin" "$scratch/spin.c"; then

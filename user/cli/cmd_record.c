@@ -168,7 +168,7 @@ static int cmd_record_write_window(struct record *record, const struct window_fi
 	file->recording->symbolized = NULL;
 	symbolize_messages_end(&messages);
 	err = pprof_write(file->window->profile, output, &size, error);
-	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
+	if (err && err != -ENOMEM && !file->is_snapshot) {
 		fprintf(stderr, "stackbeat: %s\n", error->text);
 		output = record->fallback;
 		err = output_write_elsewhere(file->window->profile, record->fallback, &size, error);

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/array.h"
@@ -769,6 +771,29 @@ static int pprof_read_all(int fd, const char *path, unsigned char **bytes, size_
 	return 0;
 }
 
+static bool is_pipe(int fd)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && S_ISFIFO(status.st_mode);
+}
+
+/*
+ * Reads a pipe. Ctrl-C is for the program that writes it: `record -o - | report -` shows what was
+ * recorded until then.
+ */
+static int pprof_read_pipe(unsigned char **bytes, size_t *size, struct error *error)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	struct sigaction before;
+	int err;
+
+	sigaction(SIGINT, &ignored, &before);
+	err = pprof_read_all(STDIN_FILENO, "-", bytes, size, error);
+	sigaction(SIGINT, &before, NULL);
+	return err;
+}
+
 struct profile *pprof_read_with(const char *path, const struct pprof_read_options *options,
 				struct error *error)
 {
@@ -776,14 +801,16 @@ struct profile *pprof_read_with(const char *path, const struct pprof_read_option
 	struct profile *profile = NULL;
 	unsigned char *bytes = NULL;
 	size_t size = 0;
-	int fd;
+	int fd, err;
 
 	fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		error_errno(error, errno, "%s", path);
 		return NULL;
 	}
-	if (!pprof_read_all(fd, path, &bytes, &size, error))
+	err = standard_input && is_pipe(fd) ? pprof_read_pipe(&bytes, &size, error)
+					    : pprof_read_all(fd, path, &bytes, &size, error);
+	if (!err)
 		profile = pprof_reader_decode(bytes, size, path, options, error);
 	free(bytes);
 	if (!standard_input)

@@ -659,6 +659,33 @@ static void profile_is_written_elsewhere(void **state)
 	assert_true(message_has(SUMMARY_OF_EXAMPLE));
 }
 
+static void close_reader(void)
+{
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	dup2(ends[1], STDOUT_FILENO);
+	close(ends[1]);
+}
+
+/* Ctrl-C may have ended the program that reads the pipe. */
+static void profile_for_a_broken_pipe_is_written_elsewhere(void **state)
+{
+	char *path, *end;
+
+	(void)state;
+	fake.script = close_reader;
+	assert_int_equal(record("record -a -o -%s", ""), STATUS_FAILED);
+	path = strstr(messages, "stackbeat: the profile is in ");
+	assert_non_null(path);
+	path += strlen("stackbeat: the profile is in ");
+	end = strstr(path, " instead\n");
+	assert_non_null(end);
+	*end = '\0';
+	assert_is_example(path);
+}
+
 /* Signals */
 
 static bool stops(void)
@@ -985,6 +1012,7 @@ int main(void)
 		TEST(hidden_kernel_symbols_are_named),
 		TEST(saved_binaries_are_counted),
 		TEST(profile_is_written_elsewhere),
+		TEST(profile_for_a_broken_pipe_is_written_elsewhere),
 		TEST(signals_end_the_recording),
 		TEST(snapshots_are_written_by_a_process),
 		TEST(rotated_files_have_the_time_in_their_names),
