@@ -112,6 +112,22 @@ a_signal_ends_it() {
 	! pgrep -P "$pid" || fail "a process is left"
 }
 
+# systemd and others send it to all processes.
+the_process_that_samples_leaves_signals_to_its_parent() {
+	local pid
+	: >"$scratch/text"
+	"$stackbeat" top --source perf -p "$spinner" -b -d 0.5 >"$scratch/text" 2>"$scratch/messages" </dev/null &
+	pid=$!
+	await_text "$pid" '^99 Hz'
+	pkill -TERM -P "$pid" -x stackbeat
+	pkill -HUP -P "$pid" -x stackbeat
+	: >"$scratch/text"
+	await_text "$pid" '^99 Hz'
+	kill -TERM "$pid"
+	wait "$pid" || fail "status $?: $(<"$scratch/messages")"
+	grep -q '^99 Hz' "$scratch/text" || fail "it has ended: $(<"$scratch/messages")"
+}
+
 # A new server for each test: a server that ends still has its socket.
 server=0
 
@@ -230,7 +246,7 @@ no_terminal_needs_batch() {
 }
 
 tests=(batch_prints_functions_at_each_interval names_have_no_effect_on_a_terminal rows_are_limited
-	the_end_of_all_processes_is_the_end a_signal_ends_it no_terminal_needs_batch)
+	the_end_of_all_processes_is_the_end a_signal_ends_it the_process_that_samples_leaves_signals_to_its_parent no_terminal_needs_batch)
 screens=(keys_show_all_views a_plain_terminal_is_enough the_terminal_is_restored_after_a_crash a_stopped_screen_comes_back)
 skipped=
 if ! "${CC:-gcc}" -O2 -o "$scratch/spin" "$scratch/spin.c"; then

@@ -380,7 +380,8 @@ static int run_screen(struct top *top, struct error *error)
 			break;
 		}
 		quits = handle_signals(top) || (fds[2].revents & (POLLHUP | POLLERR));
-		if (!top->has_ended) {
+		/* The signal may have ended the sampler, too. */
+		if (!quits && !top->has_ended) {
 			top_sampler_receive(&top->sampler, &event);
 			err = handle_screen_event(top, &event, error);
 		}

@@ -173,12 +173,23 @@ static void run_helper(int control)
 {
 	const struct sigaction reap = {.sa_handler = reap_connections,
 				       .sa_flags = SA_RESTART | SA_NOCLDSTOP};
+	sigset_t ends;
 	int connection;
 	bool confined;
 	char byte;
 
-	/* Out of the reach of the terminal, and without the files and sockets of the parent. */
+	/*
+	 * Out of the reach of the terminal, and of systemd, which ends all processes of a service:
+	 * names are read after that. It ends with its parent.
+	 */
 	setsid();
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigaddset(&ends, SIGQUIT);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	/* Without the files and sockets of the parent. */
 	replace_standard_files();
 	close_other_fds((int[]){STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, control}, 4);
 	confined = confine_helper();

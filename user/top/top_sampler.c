@@ -301,10 +301,14 @@ static int top_sampler_work(void *arg, struct child *child, struct error *error)
 
 	(void)child;
 	close(work->other_end);
-	/* The keyboard's signals are for the process that shows the samples, which ends this one.
+	/*
+	 * The signals of a keyboard, and those that end all processes, are for the process that
+	 * shows the samples, which ends this one.
 	 */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (!recording)

@@ -201,6 +201,29 @@ static void test_stopped_helper_is_abandoned(void **state)
 	stop_helper(&helper);
 }
 
+/* Names are read after the signals that end a recording, which reach all processes of a service. */
+static void test_signals_to_all_do_not_end_it(void **state)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct debuginfod_helper helper;
+	int connection, fd;
+	struct error error;
+	char *path = NULL;
+
+	(void)state;
+	start_helper(&helper);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		assert_int_equal(kill(helper.pid, ending[i]), 0);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	fd = debuginfod_helper_fetch(&connection, "12345678", record_progress, NULL, &path, &error);
+	assert_true(fd >= 0);
+	close(fd);
+	free(path);
+	close(connection);
+	stop_helper(&helper);
+}
+
 static void test_crash_is_reported(void **state)
 {
 	struct debuginfod_helper helper;
@@ -498,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_helper_is_reaped),
 		cmocka_unit_test(test_fetch),
 		cmocka_unit_test(test_stopped_helper_is_abandoned),
+		cmocka_unit_test(test_signals_to_all_do_not_end_it),
 		cmocka_unit_test(test_crash_is_reported),
 		cmocka_unit_test(test_helper_inherits_nothing),
 		cmocka_unit_test(test_helper_is_not_root),
