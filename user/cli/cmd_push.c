@@ -318,11 +318,12 @@ static int push_files(struct http_client *client, const struct push_arguments *a
 {
 	struct push_counts counts = {0};
 	bool all = true;
+	char **file;
 	int err = give_up_rights(0, CAPABILITY(CAP_DAC_READ_SEARCH), error);
 
 	if (err)
 		return err;
-	for (char **file = arguments->files; *file && !is_stopped(); file++) {
+	for (file = arguments->files; *file && !is_stopped(); file++) {
 		const enum http_result result = push_file(client, arguments, *file, &counts, error);
 
 		if (result == HTTP_ACCEPTED)
@@ -334,7 +335,7 @@ static int push_files(struct http_client *client, const struct push_arguments *a
 		all = false;
 	}
 	print_counts(arguments, &counts);
-	return all ? 0 : error_set(error, EIO, "not everything was pushed");
+	return all && !*file ? 0 : error_set(error, EIO, "not everything was pushed");
 }
 
 /* The store */

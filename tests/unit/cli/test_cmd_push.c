@@ -512,9 +512,11 @@ static void signal_ends_it_between_files(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		fake.stop = signals[i];
-		assert_int_equal(push("-q ", "ab"), STATUS_OK);
+		assert_int_equal(push("-q ", "ab"), STATUS_FAILED);
+		assert_string_equal(messages, "stackbeat push: not everything was pushed\n");
 		assert_int_equal(done.calls, 1);
 		assert_true(done.http.stop());
+		assert_int_equal(push("-q ", "a"), STATUS_OK);
 	}
 	fake.stop = SIGUSR1;
 	assert_int_equal(push("-q ", "ab"), STATUS_OK);
