@@ -154,7 +154,7 @@ ctrl_c_ends_a_recording_and_not_the_report_of_it() {
 	job=$!
 	set +m
 	# It is sampled from its first instruction on.
-	until pid=$(pgrep -f "$scratch/spin forever" -n) && (($(ps -o cputimes= -p "$pid") >= 1)); do
+	until pid=$(pgrep -xf "$scratch/spin forever" -n) && (($(ps -o cputimes= -p "$pid") >= 1)); do
 		kill -0 "$job" 2>/dev/null || break
 		sleep 0.1
 	done

@@ -790,6 +790,8 @@ static int pprof_read_pipe(unsigned char **bytes, size_t *size, struct error *er
 
 	sigaction(SIGINT, &ignored, &before);
 	err = pprof_read_all(STDIN_FILENO, "-", bytes, size, error);
+	/* Callers that block it have it pending: ignoring it again discards it. */
+	sigaction(SIGINT, &ignored, NULL);
 	sigaction(SIGINT, &before, NULL);
 	return err;
 }

@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/wait.h>
 #include <zlib.h>
 
 #include "lib/utf8.h"
@@ -421,6 +423,42 @@ static void standard_input_is_read(void **state)
 	profile_free(profile);
 	profile_free(built);
 	free(path);
+}
+
+/* Ctrl-C is for the program that writes the pipe, also if the reader blocks it, as `push` does. */
+static void ctrl_c_while_a_pipe_is_read_is_not_pending(void **state)
+{
+	/* The pipe has no room for all of it: the read has begun when the signal is sent. */
+	static const char script[] =
+		"head -c 1000000 /dev/zero && kill -INT $PPID && head -c 1 /dev/zero";
+	int input = dup(STDIN_FILENO), ends[2], status, pending;
+	sigset_t blocked;
+	pid_t writer;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGINT);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	writer = fork();
+	if (!writer) {
+		dup2(ends[1], STDOUT_FILENO);
+		execlp("sh", "sh", "-c", script, NULL);
+		_exit(EXIT_FAILURE);
+	}
+	dup2(ends[0], STDIN_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+	assert_null(pprof_read("-", NULL));
+	pending = sigtimedwait(&blocked, NULL, &(struct timespec){0});
+	sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+	if (input >= 0) {
+		dup2(input, STDIN_FILENO);
+		close(input);
+	}
+	assert_int_equal(waitpid(writer, &status, 0), writer);
+	assert_int_equal(status, 0);
+	assert_int_equal(pending, -1);
 }
 
 /* The count includes all that is allocated. */
@@ -895,6 +933,7 @@ int main(void)
 		SCRATCH_TEST(fast_files_have_the_same_contents),
 		SCRATCH_TEST(long_plain_file_is_read),
 		SCRATCH_TEST(standard_input_is_read),
+		cmocka_unit_test(ctrl_c_while_a_pipe_is_read_is_not_pending),
 		SCRATCH_TEST(memory_is_a_small_multiple_of_the_file),
 		SCRATCH_TEST(write_errors_leave_no_file),
 		cmocka_unit_test(ids_are_resolved),
