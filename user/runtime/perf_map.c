@@ -57,12 +57,23 @@ int perf_map_directory(const char *root, uint32_t pid, uint32_t *user)
 	if (length < 0 || (size_t)length >= sizeof(path) - sizeof("/root"))
 		return -ENAMETOOLONG;
 	if (stat(path, &process) != 0)
-		return -errno;
+		return errno == ENOENT ? -ESRCH : -errno;
 	strcat(path, "/root");
 	fd = open_directory_in(path, "/tmp");
 	if (fd >= 0)
 		*user = process.st_uid;
 	return fd;
+}
+
+int perf_map_own_directory(const char *root, uint32_t *user)
+{
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s/proc/self/root", root);
+
+	if (length < 0 || (size_t)length >= sizeof(path))
+		return -ENAMETOOLONG;
+	*user = geteuid();
+	return open_directory_in(path, "/tmp");
 }
 
 int perf_map_open(int directory, uint32_t ns_pid, uint64_t start_time, uint32_t user)

@@ -23,9 +23,12 @@ struct perf_map;
  * the process, which must live. The descriptor finds the map also after the process has ended, when
  * some runtimes have just written it. `pid` is its id in our PID namespace; `root` is prepended to
  * /proc ("" except in tests). Returns an fd of O_PATH, with *user set to the uid of the process, or
- * a negative errno value.
+ * a negative errno value: -ESRCH if the process has ended.
  */
 int perf_map_directory(const char *root, uint32_t pid, uint32_t *user);
+
+/* As perf_map_directory(), of this process. */
+int perf_map_own_directory(const char *root, uint32_t *user);
 
 /*
  * Opens the perf map of a process of `user` in a directory. `ns_pid` is its id in its own PID

@@ -319,7 +319,9 @@ static bool is_rejected(int fd)
 
 /*
  * Opens the map of an entry. While the process lives, its directory may change, as it may change
- * its root. Call without the lock.
+ * its root. A process that has ended before the first look may have written its map to our
+ * directory: the map counts if it is not older, and belongs to our user, as the user of the process
+ * is not known. Call without the lock.
  */
 static int watcher_open_map(struct perf_map_watcher *watcher, uint32_t index,
 			    const struct watched_map *entry, uint32_t *user)
@@ -328,6 +330,9 @@ static int watcher_open_map(struct perf_map_watcher *watcher, uint32_t index,
 
 	if (!entry->ended)
 		directory = perf_map_directory(watcher->root, entry->pid, user);
+	if (directory == -ESRCH && entry->directory == NONE && entry->ns_pid == entry->pid &&
+	    entry->start_time)
+		directory = perf_map_own_directory(watcher->root, user);
 	if (directory >= 0) {
 		fd = perf_map_open(directory, entry->ns_pid, entry->start_time, *user);
 		pthread_mutex_lock(&watcher->lock);

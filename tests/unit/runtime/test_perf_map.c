@@ -355,7 +355,7 @@ static void test_only_regular_files_are_opened(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc/12/root/tmp"));
 	map = in_sandbox("proc/12/root/tmp/perf-3.map");
-	assert_int_equal(open_map(sandbox, 13, 3, 0), -ENOENT);
+	assert_int_equal(open_map(sandbox, 13, 3, 0), -ESRCH);
 	assert_int_equal(open_map(sandbox, 12, 3, 0), -ENOENT);
 	write_text(map, "1000 10 a\n");
 	fd = open_map(sandbox, 12, 3, 0);

@@ -72,6 +72,7 @@ bool thread_awaits_cpu(pid_t tid, int64_t *sleeps)
 
 /* Processes above 2 * PROCESSES belong to another user. All maps belong to root then. */
 static bool two_users;
+static bool of_another_user; /* all maps are */
 
 int stat(const char *path, struct stat *st)
 {
@@ -96,6 +97,8 @@ int fstat(int fd, struct stat *st)
 
 	if (two_users)
 		st->st_uid = 0;
+	if (of_another_user)
+		st->st_uid = 1234;
 	return result;
 }
 
@@ -133,7 +136,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	two_users = no_threads = false;
+	two_users = of_another_user = no_threads = false;
 	perf_map_watcher_free(watcher);
 	return remove_sandbox(state);
 }
@@ -410,6 +413,55 @@ static void map_that_is_written_at_exit_is_found(void **state)
 	wait_for_map(index);
 	assert_int_equal(take(true, &id), 1);
 	assert_int_equal(take(true, &id), 0);
+}
+
+/* Its own directory was never looked for: it may be ours, if its PID namespace is ours, too. */
+static void map_of_a_process_that_ended_at_once_is_found(void **state)
+{
+	static const uint32_t pid = PROCESSES + 1;
+	char *path = strdup(in_sandbox("ours/root/tmp/perf-%u.map", pid));
+	uint32_t index, elsewhere, unknown, with_another, id;
+
+	(void)state;
+	end_process(pid);
+	run("mkdir -p %s && ln -s ../ours %s", in_sandbox("ours/root/tmp"),
+	    in_sandbox("proc/self"));
+	write_text(path, "1000 10 f\n");
+	write_text(in_sandbox("ours/root/tmp/perf-1.map"), "1000 10 f\n");
+	index = perf_map_watcher_add(watcher, pid, pid, 1);
+	elsewhere = perf_map_watcher_add(watcher, pid, 1, 1);
+	with_another = perf_map_watcher_add(watcher, 1, 1, 1);
+	wait_for_map(index);
+	assert_int_equal(wait_for_file(path), perf_map_watcher_id(watcher, index, false));
+	free(path);
+	/* A map of an earlier process with its number could not be told from its own. */
+	unknown = perf_map_watcher_add(watcher, pid, pid, 0);
+	wait_until(!perf_map_watcher_id(watcher, with_another, false));
+	wait_until(!perf_map_watcher_id(watcher, unknown, false));
+	assert_int_equal(perf_map_watcher_id(watcher, elsewhere, false), 0);
+	/* It ends between two looks. */
+	end_process(1);
+	perf_map_watcher_poll(watcher, with_another, false);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(take(false, &id), 2);
+}
+
+/* Anybody may write to our directory. */
+static void map_of_another_user_in_our_directory_is_rejected(void **state)
+{
+	static const uint32_t pid = PROCESSES + 1;
+	uint32_t index;
+
+	(void)state;
+	end_process(pid);
+	run("mkdir -p %s && ln -s ../ours %s", in_sandbox("ours/root/tmp"),
+	    in_sandbox("proc/self"));
+	write_text(in_sandbox("ours/root/tmp/perf-%u.map", pid), "1000 10 f\n");
+	of_another_user = true;
+	index = perf_map_watcher_add(watcher, pid, pid, 1);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
 /* Its process has been replaced by another one of its number, which has a map, too. */
@@ -772,6 +824,8 @@ int main(void)
 		TEST(clock_that_is_set_drops_no_map),
 		TEST(replaced_map_is_the_newer_one),
 		TEST(map_that_is_written_at_exit_is_found),
+		TEST(map_of_a_process_that_ended_at_once_is_found),
+		TEST(map_of_another_user_in_our_directory_is_rejected),
 		TEST(map_at_exit_is_of_the_ended_process),
 		TEST(directory_is_the_latest_one),
 		TEST(directories_are_limited),
