@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 #define NAME_ATTEMPTS 16
+/* Of a temporary name; a random number in hex is between them. */
+#define PREFIX ".stackbeat-"
+#define SUFFIX ".tmp"
+#define DIGITS 16
 #define FD_PATH "/proc/self/fd/%d"
 
 static int open_standard_output(struct atomic_file *file, struct error *error)
@@ -110,6 +114,15 @@ static int link_name(struct atomic_file *file, const char *name)
 	return linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
 }
 
+bool atomic_file_is_temporary(const char *name)
+{
+	const size_t length = strlen(name), digits = strlen(PREFIX);
+
+	return length == digits + DIGITS + strlen(SUFFIX) && !strncmp(name, PREFIX, digits) &&
+	       strspn(name + digits, "0123456789abcdef") == DIGITS &&
+	       !strcmp(name + digits + DIGITS, SUFFIX);
+}
+
 /* Gives the file an unused name in the directory of its target. */
 static int make_temporary(struct atomic_file *file,
 			  int (*make)(struct atomic_file *file, const char *name),
@@ -122,8 +135,8 @@ static int make_temporary(struct atomic_file *file,
 	for (int attempt = 0; attempt < NAME_ATTEMPTS && err == -EEXIST; attempt++) {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return error_errno(error, errno, "%s", file->path);
-		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp",
-			     directory_length(file->target), file->target, number) < 0)
+		if (asprintf(&name, "%.*s" PREFIX "%0*" PRIx64 SUFFIX,
+			     directory_length(file->target), file->target, DIGITS, number) < 0)
 			return error_errno(error, ENOMEM, "%s", file->path);
 		err = make(file, name);
 		if (err)

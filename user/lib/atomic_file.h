@@ -57,6 +57,12 @@ int atomic_file_commit(struct atomic_file *file, struct error *error);
 /* Removes the file that was written, and closes `file`. */
 void atomic_file_discard(struct atomic_file *file);
 
+/*
+ * Returns whether `name`, of a file in a directory, is a temporary one: the file is being written,
+ * or a fatal signal or a power failure has left it.
+ */
+bool atomic_file_is_temporary(const char *name);
+
 /* Creates, writes and commits a file with these contents. Returns 0 or a negative errno value. */
 int atomic_file_store(const char *path, const void *data, size_t size, struct error *error);
 

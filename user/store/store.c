@@ -18,6 +18,7 @@
 
 #include "lib/array.h"
 #include "lib/atomic_file.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/sparse_copy.h"
 #include "pprof/pprof_reader.h"
@@ -29,7 +30,7 @@
 
 #define DIRECTORY_MODE 0750
 /* Of atomic_file.h, on file systems without O_TMPFILE. */
-#define TEMPORARY ".stackbeat-"
+#define TEMPORARY_AGE_S 3600
 /*
  * Held while sources are replaced by a merged window, and shared while windows are opened. Readers
  * can't write to it, and so they can't lock out other readers (fcntl(2), F_OFD_SETLK).
@@ -335,9 +336,15 @@ static int note_file(struct store *store, const char *text)
 	return 0;
 }
 
-static bool store_is_temporary(const char *text)
+/* Removes a file that was left without its name. `push` may write to the directory, too. */
+static void store_check_temporary(const struct store *store, const char *text)
 {
-	return strstr(text, "s.pb.gz" TEMPORARY) || strstr(text, PARTS_SUFFIX TEMPORARY);
+	struct stat status;
+
+	if (!fstatat(store->directory, text, &status, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISREG(status.st_mode) &&
+	    time_ns(status.st_mtim) < now_ns(CLOCK_REALTIME) - TEMPORARY_AGE_S * NS_PER_SECOND)
+		unlinkat(store->directory, text, 0);
 }
 
 /* Removes parts whose window was removed before a crash. Returns false if it is no file of parts.
@@ -373,8 +380,8 @@ static int read_directory(struct store *store, bool writes)
 		return err;
 	}
 	while (!err && (entry = readdir(directory))) {
-		if (writes && store_is_temporary(entry->d_name))
-			unlinkat(store->directory, entry->d_name, 0);
+		if (writes && atomic_file_is_temporary(entry->d_name))
+			store_check_temporary(store, entry->d_name);
 		else if (!writes || !check_parts(store, entry->d_name))
 			err = note_file(store, entry->d_name);
 	}

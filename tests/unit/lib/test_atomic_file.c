@@ -442,7 +442,9 @@ static void write_without_proc(const char *path)
 	for (unsigned int i = 0; i < 2; i++) {
 		if (atomic_file_create(&file, "/profile", NULL) ||
 		    atomic_file_write(&file, i ? "new" : "old", 3, NULL) || !file.temporary ||
-		    access(file.temporary, F_OK) || atomic_file_commit(&file, NULL))
+		    access(file.temporary, F_OK) ||
+		    !atomic_file_is_temporary(strrchr(file.temporary, '/') + 1) ||
+		    atomic_file_commit(&file, NULL))
 			_exit(1);
 	}
 	if (atomic_file_create(&file, "profile", NULL))

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
@@ -339,7 +340,7 @@ static void names_are_exact(void **state)
 		"20260131T235900.00000Z-60s.pb.gz",
 		"+0260131T235900.000000Z-60s.pb.gz",
 		"20260131T235900.000000Z-+60s.pb.gz",
-		"20260131T235900.000000Z-60s.pb.gz.stackbeat-0123456789abcdef.tmp",
+		".stackbeat-0123456789abcdef.tmp",
 		"20260131T235900.000000Z-60s.pb.gz ",
 		"19691231T235959.000000Z-60s.pb.gz",
 	};
@@ -1123,19 +1124,27 @@ static void links_and_pipes_are_not_followed(void **state)
 static void other_files_are_left_alone(void **state)
 {
 	char *other = scratch_file(state, "README"),
-	     *temporary = scratch_file(
-		     state, "20270115T080000.000000Z-60s.pb.gz.stackbeat-0123456789abcdef.tmp");
+	     *left = scratch_file(state, ".stackbeat-0123456789abcdef.tmp"),
+	     *written = scratch_file(state, ".stackbeat-fedcba9876543210.tmp");
+	const struct timespec long_ago[2] = {{.tv_sec = time(NULL) - 7200},
+					     {.tv_sec = time(NULL) - 7200}};
 	struct store store;
 
 	close(open(other, O_CREAT | O_WRONLY, 0600));
-	close(open(temporary, O_CREAT | O_WRONLY, 0600));
+	close(open(left, O_CREAT | O_WRONLY, 0600));
+	close(open(written, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(utimensat(AT_FDCWD, other, long_ago, 0), 0);
+	assert_int_equal(utimensat(AT_FDCWD, left, long_ago, 0), 0);
 	store = open_store(state, &limits);
 	assert_int_equal(access(other, F_OK), 0);
-	assert_int_not_equal(access(temporary, F_OK), 0);
+	assert_int_not_equal(access(left, F_OK), 0);
+	/* Another process writes it. */
+	assert_int_equal(access(written, F_OK), 0);
 	assert_int_equal(store.count, 0);
 	store_close(&store);
 	free(other);
-	free(temporary);
+	free(left);
+	free(written);
 }
 
 static void store_is_a_directory_of_its_process(void **state)
