@@ -281,7 +281,7 @@ static int record_session(struct record *record, struct error *error)
 		cmd_record_print_warning(error->text, NULL);
 	config.cache = record->cache;
 	/* An output file that can't be written should fail before the recording. */
-	err = output_hold_room(&record->room, options->output, error);
+	err = output_hold_room(&record->room, options->output, options->rotate > 0, error);
 	if (err)
 		return err;
 	err = recorder_open(&record->recorder, &config, error);

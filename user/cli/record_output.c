@@ -18,12 +18,19 @@
 
 #define SUFFIX ".pb.gz"
 
-int output_hold_room(struct output_room *room, const char *path, struct error *error)
+int output_hold_room(struct output_room *room, const char *path, bool rotates, struct error *error)
 {
+	char rotated[PATH_MAX];
 	struct stat status;
 	int err;
 
 	*room = (struct output_room){.held = false};
+	if (rotates && !stat(path, &status) && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+		return error_set(error, EINVAL, "--rotate needs a file, and %s is none", path);
+	if (rotates) {
+		output_rotated_path(path, 0, rotated);
+		path = rotated;
+	}
 	/* Pipes and devices have no room that could be held. */
 	if (!strcmp(path, "-") || (!stat(path, &status) && !S_ISREG(status.st_mode)))
 		return atomic_file_check(path, error);
@@ -88,20 +95,31 @@ void output_rotated_path(const char *path, int64_t start_ns, char rotated[PATH_M
 	}
 }
 
-int output_write_elsewhere(const struct profile *profile, char path[PATH_MAX], uint64_t *size,
-			   struct error *error)
+static int output_write_to(const struct profile *profile, const char *directory,
+			   char path[PATH_MAX], uint64_t *size, struct error *error)
 {
-	const char *directory = getenv("TMPDIR");
 	uint64_t number;
 	mode_t mask;
 	int err;
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return error_errno(error, errno, "can't name another file");
-	snprintf(path, PATH_MAX, "%s/stackbeat-%016" PRIx64 SUFFIX,
-		 directory && *directory ? directory : "/var/tmp", number);
+	if (snprintf(path, PATH_MAX, "%s/stackbeat-%016" PRIx64 SUFFIX, directory, number) >=
+	    PATH_MAX)
+		return error_errno(error, ENAMETOOLONG, "%s", directory);
 	mask = umask(077);
 	err = pprof_write(profile, path, size, error);
 	umask(mask);
 	return err;
+}
+
+int output_write_elsewhere(const struct profile *profile, char path[PATH_MAX], uint64_t *size,
+			   struct error *error)
+{
+	const char *directory = getenv("TMPDIR");
+
+	/* It may be what is full, or the directory of a session that has ended. */
+	if (directory && *directory && !output_write_to(profile, directory, path, size, error))
+		return 0;
+	return output_write_to(profile, "/var/tmp", path, size, error);
 }

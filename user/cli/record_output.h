@@ -26,9 +26,10 @@ bool output_is_stdout(const char *path);
 
 /*
  * Checks that a profile can be written to `path`, and holds OUTPUT_ROOM bytes for it, if the file
- * system can do that without a visible file. Returns 0, or a negative errno value.
+ * system can do that without a visible file. With `rotates`, files beside `path` are written: a
+ * device is refused. Returns 0, or a negative errno value.
  */
-int output_hold_room(struct output_room *room, const char *path, struct error *error);
+int output_hold_room(struct output_room *room, const char *path, bool rotates, struct error *error);
 
 /* Gives the room back, so that a profile can be written. */
 void output_release_room(struct output_room *room);
@@ -41,9 +42,9 @@ void output_release_room(struct output_room *room);
 void output_rotated_path(const char *path, int64_t start_ns, char rotated[PATH_MAX]);
 
 /*
- * Writes a profile that could not be written to its output file to one in TMPDIR, by default
- * /var/tmp: with a name that other users can't predict, and readable by its owner only. Returns 0
- * or a negative errno value.
+ * Writes a profile that could not be written to its output file to one in TMPDIR or, without that
+ * or if it fails, in /var/tmp: with a name that other users can't predict, and readable by its
+ * owner only. Returns 0 or a negative errno value.
  */
 int output_write_elsewhere(const struct profile *profile, char path[PATH_MAX], uint64_t *size,
 			   struct error *error);

@@ -176,6 +176,8 @@ static int atomic_file_open(struct atomic_file *file, struct error *error)
 	if (!*file->path)
 		return error_set(error, ENOENT, "the name of the file to write is empty");
 	exists = !lstat(file->path, &status);
+	if (!exists && errno != ENOENT)
+		return error_errno(error, errno, "%s", file->path);
 	is_link = exists && S_ISLNK(status.st_mode);
 	if (is_link && !may_follow(file->path, &status))
 		return error_set(error, EACCES,

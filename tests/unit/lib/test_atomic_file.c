@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -466,6 +467,39 @@ static void works_without_proc(void **state)
 	free(path);
 }
 
+static void other_names_are_not_temporary(void **state)
+{
+	static const char *const names[] = {
+		"",
+		".stackbeat-0123456789abcdef",
+		".stackbeat-0123456789abcde.tmp",
+		".stackbeat-0123456789abcdef0.tmp",
+		".stackbeat-0123456789abcdeF.tmp",
+		".stackbeat-0123456789abcdef.tmq",
+		"xstackbeat-0123456789abcdef.tmp",
+	};
+
+	(void)state;
+	assert_true(atomic_file_is_temporary(".stackbeat-0123456789abcdef.tmp"));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_false(atomic_file_is_temporary(names[i]));
+}
+
+/* Before a recording, not after it: the file could be created, but not get its name. */
+static void name_that_is_too_long_is_refused_at_once(void **state)
+{
+	char name[NAME_MAX + 2], *path;
+	struct atomic_file file;
+	struct error error;
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	path = scratch_file(state, name);
+	assert_int_equal(atomic_file_create(&file, path, &error), -ENAMETOOLONG);
+	assert_non_null(strstr(error.text, "File name too long"));
+	free(path);
+}
+
 /* Their directory is the current one. */
 static void names_without_a_directory_are_files_of_the_current_one(void **state)
 {
@@ -557,6 +591,8 @@ int main(void)
 		SCRATCH_TEST(failed_rename_leaves_no_temporary_file),
 		SCRATCH_TEST(killed_process_leaves_no_file),
 		SCRATCH_TEST(works_without_proc),
+		cmocka_unit_test(other_names_are_not_temporary),
+		SCRATCH_TEST(name_that_is_too_long_is_refused_at_once),
 	};
 
 	return cmocka_run_group_tests_name("file", tests, NULL, NULL);
