@@ -41,7 +41,7 @@ struct record {
 	int signals; /* signalfd; 0: none */
 	bool progress; /* standard error is a terminal */
 	bool progress_shown;
-	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
+	const char *ending; /* signal that has ended the recording, and is an error; NULL: none */
 	struct reader_sandbox sandbox;
 	struct file_cache *cache; /* NULL: none */
 	struct output_room room;
@@ -50,6 +50,26 @@ struct record {
 	char path[PATH_MAX]; /* of the file that is being written */
 	char fallback[PATH_MAX]; /* where it is written instead */
 };
+
+/* Returns the name of a signal that ends a recording as an error does, or NULL. */
+static const char *ending_signal(uint32_t number)
+{
+	switch (number) {
+	case SIGHUP:
+		return "SIGHUP";
+	case SIGQUIT:
+		return "SIGQUIT";
+	case SIGXCPU:
+		return "SIGXCPU";
+	default:
+		return NULL;
+	}
+}
+
+static bool ends_recording(uint32_t number)
+{
+	return number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2;
+}
 
 /* Reads the signals that have come; true if one of them ends the recording. */
 static bool cmd_record_is_stopped(void *arg)
@@ -61,9 +81,8 @@ static bool cmd_record_is_stopped(void *arg)
 	while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR2)
 			record->exporter.is_requested = true;
-		requested = requested || (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2);
-		if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT)
-			record->hangup = info.ssi_signo;
+		requested = requested || ends_recording(info.ssi_signo);
+		record->ending = ending_signal(info.ssi_signo) ?: record->ending;
 	}
 	return requested;
 }
@@ -289,16 +308,15 @@ static int record_session(struct record *record, struct error *error)
 		fprintf(stderr, "stackbeat: loaded %s\n", record->recorder.session.loaded);
 	if (err)
 		return err;
-	fd = record_signals_open(record->exporter.interval > 0, &record->old_signals, error);
+	fd = record_signals_open(&record->old_signals, error);
 	if (fd < 0)
 		return fd;
 	record->signals = config.wake_fd = fd;
 	err = recorder_run(&record->recorder, &config, error);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
-	if (!err && record->hangup)
-		err = error_set(error, EINTR, "%s has ended the recording",
-				record->hangup == SIGHUP ? "SIGHUP" : "SIGQUIT");
+	if (!err && record->ending)
+		err = error_set(error, EINTR, "%s has ended the recording", record->ending);
 	return err;
 }
 

@@ -10,7 +10,7 @@
 #include "record/child_command.h"
 #include "sandbox/child.h"
 
-int record_signals_open(bool writes_files, struct signal_handling *old, struct error *error)
+int record_signals_open(struct signal_handling *old, struct error *error)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 	struct sigaction hangup;
@@ -21,9 +21,10 @@ int record_signals_open(bool writes_files, struct signal_handling *old, struct e
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGQUIT);
+	sigaddset(&set, SIGXCPU);
 	sigaddset(&set, SIGCHLD);
-	if (writes_files)
-		sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	/* nohup(1) ignores SIGHUP, and a blocked signal is received even if it is ignored. */
 	sigaction(SIGHUP, NULL, &hangup);
 	if (hangup.sa_handler != SIG_IGN)

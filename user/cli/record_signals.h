@@ -11,13 +11,13 @@ struct error;
 struct signal_handling;
 
 /*
- * Blocks the signals that end a recording (SIGINT, SIGTERM, SIGQUIT, and SIGHUP unless it is
- * ignored), SIGCHLD, and SIGUSR2 if it `writes_files` on request. Ignores SIGPIPE and SIGXFSZ: a
- * message that nobody reads, or a file that is too large, must not end it. *old is how they were
- * handled before. Returns a signalfd for those that are blocked, which does not block, or a
- * negative errno value.
+ * Blocks the signals that end a recording (SIGINT, SIGTERM, SIGQUIT, SIGXCPU, and SIGHUP unless it
+ * is ignored), SIGCHLD, SIGUSR2, which requests a file, and SIGUSR1: batch systems send it to all
+ * processes of a job, for the command. Ignores SIGPIPE and SIGXFSZ: a message that nobody reads, or
+ * a file that is too large, must not end it. *old is how they were handled before. Returns a
+ * signalfd for those that are blocked, which does not block, or a negative errno value.
  */
-int record_signals_open(bool writes_files, struct signal_handling *old, struct error *error);
+int record_signals_open(struct signal_handling *old, struct error *error);
 
 /*
  * Returns another signalfd, which is readable when one of the blocked signals interrupts a

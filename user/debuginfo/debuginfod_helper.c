@@ -173,22 +173,26 @@ static void run_helper(int control)
 {
 	const struct sigaction reap = {.sa_handler = reap_connections,
 				       .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-	sigset_t ends;
+	sigset_t of_parent;
 	int connection;
 	bool confined;
 	char byte;
 
 	/*
 	 * Out of the reach of the terminal, and of systemd, which ends all processes of a service:
-	 * names are read after that. It ends with its parent.
+	 * names are read after that. A request for a file may be for all processes, too. It ends
+	 * with its parent.
 	 */
 	setsid();
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	sigaddset(&ends, SIGQUIT);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
+	sigemptyset(&of_parent);
+	sigaddset(&of_parent, SIGINT);
+	sigaddset(&of_parent, SIGTERM);
+	sigaddset(&of_parent, SIGHUP);
+	sigaddset(&of_parent, SIGQUIT);
+	sigaddset(&of_parent, SIGXCPU);
+	sigaddset(&of_parent, SIGUSR1);
+	sigaddset(&of_parent, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &of_parent, NULL);
 	/* Without the files and sockets of the parent. */
 	replace_standard_files();
 	close_other_fds((int[]){STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, control}, 4);

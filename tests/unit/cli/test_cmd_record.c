@@ -696,6 +696,7 @@ static bool stops(void)
 static void interrupt(void)
 {
 	assert_false(stops());
+	raise(SIGUSR1);
 	raise(SIGUSR2);
 	assert_false(stops());
 	raise(SIGINT);
@@ -705,6 +706,12 @@ static void interrupt(void)
 static void hang_up(void)
 {
 	raise(SIGHUP);
+	assert_true(stops());
+}
+
+static void use_up_cpu_time(void)
+{
+	raise(SIGXCPU);
 	assert_true(stops());
 }
 
@@ -721,6 +728,12 @@ static void signals_end_the_recording(void **state)
 	fake.script = interrupt;
 	assert_int_equal(record("record -q -a --snapshot 3600 -o %s", in_sandbox("p")), 0);
 	assert_string_equal(messages, "");
+	/* Without snapshots, SIGUSR2 has no effect. */
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), 0);
+	assert_string_equal(messages, "");
+	fake.script = use_up_cpu_time;
+	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
+	assert_string_equal(messages, "stackbeat: SIGXCPU has ended the recording\n");
 	fake.script = hang_up;
 	assert_int_equal(record("record -q -a -o %s", in_sandbox("p")), STATUS_FAILED);
 	assert_string_equal(messages, "stackbeat: SIGHUP has ended the recording\n");

@@ -24,7 +24,7 @@ static int set_up(void **state)
 	struct error error;
 
 	(void)state;
-	signals = record_signals_open(true, &old, &error);
+	signals = record_signals_open(&old, &error);
 	return signals < 0;
 }
 

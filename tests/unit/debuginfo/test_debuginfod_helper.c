@@ -201,10 +201,10 @@ static void test_stopped_helper_is_abandoned(void **state)
 	stop_helper(&helper);
 }
 
-/* Names are read after the signals that end a recording, which reach all processes of a service. */
+/* Names are read after the signals of a recording, which reach all processes of a service. */
 static void test_signals_to_all_do_not_end_it(void **state)
 {
-	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2};
 	struct debuginfod_helper helper;
 	int connection, fd;
 	struct error error;
@@ -212,8 +212,8 @@ static void test_signals_to_all_do_not_end_it(void **state)
 
 	(void)state;
 	start_helper(&helper);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-		assert_int_equal(kill(helper.pid, ending[i]), 0);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		assert_int_equal(kill(helper.pid, signals[i]), 0);
 	connection = debuginfod_helper_connect(&helper);
 	assert_true(connection >= 0);
 	fd = debuginfod_helper_fetch(&connection, "12345678", record_progress, NULL, &path, &error);
