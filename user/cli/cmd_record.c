@@ -174,7 +174,8 @@ static int cmd_record_write_window(struct record *record, const struct window_fi
 
 	reader_sandbox_use(&record->sandbox, &record->options.sandbox, &symbolize);
 	file->recording->sandbox = &record->sandbox.server;
-	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
+	file->recording->symbolize =
+		record->options.no_symbolize || file->no_symbols ? NULL : &symbolize;
 	file->recording->hides_go_runtime = record->options.hides_go_runtime;
 	/* A process that writes a file is counted by its parent, when it has ended. */
 	if (!record->is_exporter) {
@@ -257,7 +258,7 @@ static void wait_for_exporter(struct record *record)
 {
 	struct file_exporter *exporter = &record->exporter;
 
-	if (exporter->child.pid)
+	while (exporter->child.pid)
 		file_exporter_note_end(exporter,
 				       !record_signals_wait(record->signals, &exporter->child));
 }
@@ -335,7 +336,7 @@ static int cmd_record_write_profile(struct record *record, struct error *error)
 {
 	struct recording recording;
 	struct window window;
-	struct window_file file = {&window, &recording, false};
+	struct window_file file = {.window = &window, .recording = &recording};
 	struct error missing;
 	int err = 0, take_err;
 

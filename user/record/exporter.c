@@ -75,30 +75,45 @@ static void begin_snapshot(struct file_exporter *exporter)
 
 static void rotate_file(struct file_exporter *exporter)
 {
-	struct recording recording;
-	struct window window;
-	struct window_file file = {&window, &recording, false};
+	const struct window_file file = {.window = &exporter->window,
+					 .recording = &exporter->recording};
 	struct error error;
 
 	/* After an error, the samples are in the next file. */
-	if (recorder_take(exporter->recorder, &window, &recording, &error)) {
+	if (recorder_take(exporter->recorder, &exporter->window, &exporter->recording, &error)) {
 		exporter->warning(error.text, exporter->arg);
-	} else if (window.samples) {
+	} else if (exporter->window.samples) {
 		exporter->files++;
 		start_file(exporter, &file);
 	}
-	window_clear(&window);
+	if (!exporter->child.pid)
+		window_clear(&exporter->window);
+}
+
+/* The process may have been killed for the memory that symbols take: another one does without. */
+static void write_without_symbols(struct file_exporter *exporter)
+{
+	const struct window_file file = {
+		.window = &exporter->window, .recording = &exporter->recording, .no_symbols = true};
+
+	exporter->is_repeated = true;
+	/* The command may have executed another file meanwhile. */
+	exporter->recording.main_path = NULL;
+	exporter->warning("its file is written without symbols: try 'stackbeat symbolize'",
+			  exporter->arg);
+	start_file(exporter, &file);
 }
 
 void file_exporter_note_end(struct file_exporter *exporter, bool has_ended)
 {
 	const int status = exporter->child.status;
+	const bool was_killed = has_ended && WIFSIGNALED(status);
 	struct error error;
 
 	if (!has_ended) {
 		exporter->warning("the process that writes a file does not end: it was killed",
 				  exporter->arg);
-	} else if (WIFSIGNALED(status)) {
+	} else if (was_killed) {
 		error_set(&error, 0, "the process that writes a file was killed by signal %d",
 			  WTERMSIG(status));
 		exporter->warning(error.text, exporter->arg);
@@ -106,6 +121,12 @@ void file_exporter_note_end(struct file_exporter *exporter, bool has_ended)
 	exporter->has_failed |= exporter->rotates && (status || !has_ended);
 	exporter->recorder->forked_cpu_ns += exporter->child.cpu_ns;
 	exporter->child = (struct child){.file = -1};
+	if (was_killed && exporter->window.samples && !exporter->is_repeated)
+		write_without_symbols(exporter);
+	if (!exporter->child.pid) {
+		window_clear(&exporter->window);
+		exporter->is_repeated = false;
+	}
 }
 
 void file_exporter_write_if_due(struct file_exporter *exporter)

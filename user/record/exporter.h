@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "record/profile_export.h"
+#include "record/window.h"
 #include "sandbox/child.h"
 
 struct recorder;
-struct recording;
-struct window;
 
 /* As child_start(). The process of the child has left the session, which it may not change. */
 int exporter_start(struct child *child, struct recorder *recorder, child_function *work, void *arg);
@@ -22,6 +22,7 @@ struct window_file {
 	struct window *window;
 	struct recording *recording; /* of the window */
 	bool is_snapshot; /* one of several; the recording is written elsewhere */
+	bool no_symbols; /* the process that symbolized it was killed */
 };
 
 /* Files that are written while it records, one after another. All zero: none. */
@@ -37,6 +38,10 @@ struct file_exporter {
 	unsigned int files; /* that were written, or are being written */
 	bool has_failed; /* one of the rotated files was not written to its place */
 	struct child child; /* that is writing a file, if it has a `pid` */
+	/* Private: what the child writes of them, if it rotates; kept in case that it is killed. */
+	struct window window;
+	struct recording recording;
+	bool is_repeated; /* private: the first child was killed */
 	int64_t next; /* private: CLOCK_MONOTONIC, when to write the next one */
 };
 
@@ -46,7 +51,10 @@ struct file_exporter {
  * written here.
  */
 void file_exporter_write_if_due(struct file_exporter *exporter);
-/* Notes that the child has ended, or, unless `has_ended`, that it was given up. */
+/*
+ * Notes that the child has ended, or, unless `has_ended`, that it was given up. If it was killed,
+ * another child writes the samples that it had taken, without symbols.
+ */
 void file_exporter_note_end(struct file_exporter *exporter, bool has_ended);
 
 #endif

@@ -57,6 +57,11 @@ struct slice_export {
 	bool used;
 	bool for_store; /* no request needs the profile */
 	struct child child;
+	/* What it writes, in case that it is killed. */
+	bool has_window;
+	bool is_repeated; /* the first process was killed */
+	struct window window;
+	struct recording recording;
 	struct reply reply;
 };
 
@@ -192,9 +197,18 @@ static struct export_result *slice_result_of(const struct slice_export *exporter
 	return (struct export_result *)exporter->child.result;
 }
 
+/* The samples are in the file, or are lost. */
+static void release_window(struct slice_export *exporter)
+{
+	if (exporter->has_window)
+		window_clear(&exporter->window);
+	exporter->has_window = false;
+}
+
 static void release_export(struct slice_export *exporter)
 {
 	child_release(&exporter->child);
+	release_window(exporter);
 	*exporter = (struct slice_export){.child.file = -1};
 }
 
@@ -206,6 +220,7 @@ struct export_work {
 	struct window *window;
 	struct recording *recording;
 	bool is_forked;
+	bool no_symbols;
 };
 
 /*
@@ -245,7 +260,7 @@ static int slice_write_profile(const struct export_work *work, struct recorder *
 	struct error warning, missing;
 
 	recording->sandbox = sampler->config->sandbox;
-	recording->symbolize = sampler->config->symbolize;
+	recording->symbolize = work->no_symbols ? NULL : sampler->config->symbolize;
 	recording->reads_kernel = &result->reads_kernel;
 	/* Without a process of its own, it is counted as reading. */
 	if (work->is_forked) {
@@ -291,21 +306,17 @@ static void count_lost(struct sampler *sampler, uint64_t samples, const struct e
 static bool cut_slice(struct sampler *sampler)
 {
 	struct slice_export *exporter = free_export(sampler, 0, EXPORTS_MAX);
-	struct recording recording;
-	struct window window;
-	struct export_work work = {
-		.sampler = sampler,
-		.exporter = exporter,
-		.window = &window,
-		.recording = &recording,
-		.is_forked = true,
-	};
+	struct export_work work = {.sampler = sampler, .exporter = exporter, .is_forked = true};
 	struct reply reply = {.type = REPLY_SLICE};
+	struct recording *recording;
+	struct window *window;
 	struct error error;
 
 	if (!exporter || prepare_export(exporter, CHILD_SLICE_EXPORTER))
 		return false;
-	if (recorder_take(&sampler->recorder, &window, &recording, &error)) {
+	window = work.window = &exporter->window;
+	recording = work.recording = &exporter->recording;
+	if (recorder_take(&sampler->recorder, window, recording, &error)) {
 		/* It is tried again with each turn of the loop. */
 		if (strcmp(error.text, sampler->cut_error.text) != 0)
 			sampler->config->warning(error.text, NULL);
@@ -313,28 +324,28 @@ static bool cut_slice(struct sampler *sampler)
 		release_export(exporter);
 		return false;
 	}
+	exporter->has_window = true;
 	sampler->cut_error.text[0] = '\0';
 	/* Each time is in one slice, also in one without a file. */
-	if (!window.samples)
+	if (!window->samples)
 		recorder_skip_empty(&sampler->recorder);
 	reply.slice = ++sampler->slices;
-	reply.start_ns = recording.start_ns;
-	reply.duration_ns = recording.duration_ns;
-	reply.samples = window.samples;
+	reply.start_ns = recording->start_ns;
+	reply.duration_ns = recording->duration_ns;
+	reply.samples = window->samples;
 	exporter->reply = reply;
 	exporter->for_store =
 		sampler->config->has_store && sampler->cut_count && !sampler->requests_need_slice;
-	if (window.samples && sampler->config->symbolize)
+	if (window->samples && sampler->config->symbolize)
 		/* For the copies of this process as well. The rings wait meanwhile. */
-		live_symbols_use(&sampler->symbols, &recording);
-	if (!window.samples) {
+		live_symbols_use(&sampler->symbols, recording);
+	if (!window->samples) {
 		exporter->child.result->done = true;
 	} else if (exporter_start(&exporter->child, &sampler->recorder, export_slice, &work)) {
 		/* Without a process, it is written here: the rings wait. */
 		work.is_forked = false;
 		child_run(&exporter->child, export_slice, &work);
 	}
-	window_clear(&window);
 	for (size_t i = 0; i < sampler->cut_count; i++) {
 		reply = (struct reply){
 			.type = REPLY_CUT, .id = sampler->cuts[i], .slice = sampler->slices};
@@ -383,6 +394,34 @@ static bool slice_deliver(struct sampler *sampler, struct slice_export *exporter
 	return true;
 }
 
+/*
+ * Starts another process for a slice, whose process may have been killed for the memory that
+ * symbols take: this one does without.
+ */
+static void slice_write_again(struct sampler *sampler, struct slice_export *exporter)
+{
+	struct recording *recording = &exporter->recording;
+	struct export_work work = {
+		.sampler = sampler,
+		.exporter = exporter,
+		.window = &exporter->window,
+		.recording = recording,
+		.is_forked = true,
+		.no_symbols = true,
+	};
+
+	exporter->is_repeated = true;
+	if (ftruncate(exporter->child.file, 0) || lseek(exporter->child.file, 0, SEEK_SET))
+		return;
+	/* What they point to may have changed. */
+	recording->main_path = NULL;
+	recording->kallsyms = NULL;
+	recording->cache = NULL;
+	sampler->config->warning("a slice has no symbols: the process that symbolizes was killed",
+				 NULL);
+	exporter_start(&exporter->child, &sampler->recorder, export_slice, &work);
+}
+
 /* `waits`: until all slices are exported. Sessions of their own may take minutes. */
 static void reap_exports(struct sampler *sampler, bool waits)
 {
@@ -397,6 +436,11 @@ static void reap_exports(struct sampler *sampler, bool waits)
 			sampler->recorder.forked_symbols_ns +=
 				slice_result_of(exporter)->symbols_ns;
 		}
+		if (!exporter->child.pid && exporter->has_window && !exporter->is_repeated &&
+		    !slice_result_of(exporter)->child.done)
+			slice_write_again(sampler, exporter);
+		if (!exporter->child.pid)
+			release_window(exporter);
 		if (!exporter->child.pid && slice_deliver(sampler, exporter))
 			release_export(exporter);
 	}
@@ -434,6 +478,9 @@ static int record_once(void *arg, struct child *child, struct error *error)
 
 	(void)child;
 	close_sampler(sampler);
+	/* It lasts longer than the processes that write them. */
+	for (size_t i = 0; i < EXPORTS_MAX; i++)
+		release_window(&work.sampler->exports[i]);
 	if (!recorder)
 		return error_set(error, ENOMEM, "out of memory");
 	/* The source that runs: the module is not looked for again. */
@@ -631,7 +678,7 @@ static void end_slices(struct sampler *sampler)
 	}
 	sampler->kept_count = 0;
 	/* Sessions of their own end with this process. */
-	for (size_t i = EXPORTS_MAX; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
+	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
 		if (sampler->exports[i].used)
 			release_export(&sampler->exports[i]);
 	}

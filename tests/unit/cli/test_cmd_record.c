@@ -49,6 +49,8 @@ static struct {
 	bool takes_when_full; /* as in the config, which exists while it records */
 	bool fork_fails;
 	bool blocks; /* processes that write a file */
+	bool is_killed; /* a process that symbolizes a file */
+	bool is_killed_again; /* and the next one, which only writes it */
 	char ended_by[128], command_line[128];
 	char cache[64]; /* its directory; "": none */
 	const struct file_cache *used_cache;
@@ -248,12 +250,15 @@ int export_profile(struct window *window, struct mapped_files *files,
 
 	if (fake.blocks && getpid() != test_pid)
 		assert_int_equal(read(gate[0], &byte, 1), 1);
+	if (fake.is_killed && getpid() != test_pid &&
+	    (recording->symbolize || fake.is_killed_again))
+		raise(SIGKILL);
 	shared->exports++;
 	shared->is_child = getpid() != test_pid;
 	shared->nice = getpriority(PRIO_PROCESS, 0);
 	if (recording->symbolized)
 		recording->symbolized(recording->symbolized_arg);
-	assert_int_equal(!recording->symbolize, fake.no_symbolize);
+	assert_int_equal(!recording->symbolize, fake.no_symbolize || fake.is_killed);
 	snprintf(fake.ended_by, sizeof(fake.ended_by), "%s",
 		 recording->ended_by ? recording->ended_by : "");
 	memset(counts, 0, sizeof(*counts));
@@ -948,11 +953,70 @@ static void failed_files_without_a_process_are_an_error(void **state)
 	assert_string_equal(messages, "stackbeat: parts are missing\n");
 }
 
+#define KILLED "stackbeat: the process that writes a file was killed by signal 9\n"
+#define WRITTEN_AGAIN                                                                              \
+	KILLED "stackbeat: its file is written without symbols: try 'stackbeat symbolize'\n"
+
+/* The kernel kills it for lack of memory, say. */
+static void lose_the_process_of_a_file(void)
+{
+	fake.is_killed = true;
+	fake.recorder->start = now_ns(CLOCK_MONOTONIC);
+	request_file();
+	await_file();
+	if (fake.recorder->wake_at == 0) /* another one writes it */
+		await_file();
+	fake.is_killed = false;
+	request_file();
+	await_file();
+}
+
+static void file_of_a_killed_process_has_no_symbols(void **state)
+{
+	(void)state;
+	fake.script = lose_the_process_of_a_file;
+	assert_int_equal(record("record -q -a --rotate 3600 -o %s", in_sandbox("p")),
+			 STATUS_FAILED);
+	assert_string_equal(messages, WRITTEN_AGAIN);
+	assert_is_example(in_sandbox("p.20010909T014640Z"));
+	assert_is_example(in_sandbox("p.20010909T014640Z.2"));
+	assert_is_example(in_sandbox("p.20010909T014640Z.3"));
+	/* The next snapshot has its samples. */
+	assert_int_equal(record("record -q -a --snapshot 3600 -o %s", in_sandbox("q")), 0);
+	assert_string_equal(messages, KILLED);
+}
+
 /* The last file is awaited. */
 static void leave_a_file(void)
 {
 	fake.recorder->start = now_ns(CLOCK_MONOTONIC);
 	request_file();
+}
+
+static void leave_the_last_file(void)
+{
+	leave_a_file();
+	fake.is_empty = true;
+}
+
+static void last_file_of_a_killed_process_has_no_symbols(void **state)
+{
+	(void)state;
+	fake.script = leave_the_last_file;
+	fake.is_killed = true;
+	assert_int_equal(record("record -q -a --rotate 3600 -o %s", in_sandbox("p")),
+			 STATUS_FAILED);
+	assert_string_equal(messages, WRITTEN_AGAIN);
+	assert_is_example(in_sandbox("p.20010909T014640Z"));
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	/* Once: what kills it may be the samples. */
+	fake.is_empty = false;
+	fake.is_killed_again = true;
+	assert_int_equal(record("record -q -a --rotate 3600 -o %s", in_sandbox("q")),
+			 STATUS_FAILED);
+	assert_string_equal(messages, WRITTEN_AGAIN KILLED);
+	assert_int_equal(access(in_sandbox("q.20010909T014640Z"), F_OK), -1);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 static void last_file_is_awaited(void **state)
@@ -1034,6 +1098,8 @@ int main(void)
 		TEST(failed_files_are_an_error),
 		TEST(samples_stay_for_the_next_file),
 		TEST(files_are_written_without_a_process),
+		TEST(file_of_a_killed_process_has_no_symbols),
+		TEST(last_file_of_a_killed_process_has_no_symbols),
 		TEST(failed_files_without_a_process_are_an_error),
 		TEST(last_file_is_awaited),
 		TEST(status_of_the_command_is_passed_on),

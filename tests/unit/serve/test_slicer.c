@@ -274,7 +274,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		exporter->wake_is_closed = is_closed(recorder_config->wake_fd);
 		if (fake.blocks && read(gate[0], &byte, 1) < 0)
 			_exit(1);
-		if (fake.crashes)
+		if (fake.crashes && recording->symbolize)
 			raise(SIGKILL);
 	} else {
 		fake.exports++;
@@ -1032,22 +1032,41 @@ static void fail_to_export(void)
 	drain();
 	expect_cut(2, 2);
 	await_and_drain();
+	await_and_drain();
+	/* Its samples are worth a profile without symbols. */
+	reply = expect(REPLY_SLICE, true);
+	assert_int_equal(reply.err, 0);
+	assert_int_equal(reply.samples, 10);
+	assert_null(exporter->symbolize);
+	assert_null(exporter->cache);
+	assert_string_equal(warnings,
+			    "a slice has no symbols: the process that symbolizes was killed\n");
+	*warnings = '\0';
+	/* The second process can't write it. */
+	fake.write_err = -ENOSPC;
+	ask(ASK_CUT, 3);
+	drain();
+	expect_cut(3, 3);
+	await_and_drain();
+	await_and_drain();
 	reply = expect(REPLY_SLICE, false);
-	assert_int_equal(reply.err, -EIO);
-	assert_string_equal(reply.error, "the process that symbolizes was killed");
-	assert_string_equal(warnings, "a slice is lost: the process that symbolizes was killed\n");
+	assert_int_equal(reply.err, -ENOSPC);
+	assert_string_equal(warnings,
+			    "a slice has no symbols: the process that symbolizes was killed\n"
+			    "a slice is lost: can't write\n");
+	fake.write_err = 0;
 	fake.crashes = false;
 	sums = counters();
 	assert_int_equal(sums.lost_export, 20);
-	assert_int_equal(sums.samples, 0);
-	assert_int_equal(sums.truncated[1], 0);
+	assert_int_equal(sums.samples, 10);
+	assert_int_equal(sums.truncated[1], 2);
 }
 
 static void slices_that_are_lost_are_counted(void **state)
 {
 	(void)state;
 	sample(fail_to_export);
-	expect_slice(3);
+	expect_slice(4);
 	expect(REPLY_END, false);
 }
 
