@@ -178,7 +178,7 @@ def exec_at_the_same_addresses_gets_a_new_address_space():
     directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
         spaces = AddressSpaces(session)
-        samples, _ = run_sampled(session, spaces, *workloads.churn(directory, "exec", 160, 200000))
+        samples, _ = run_sampled(session, spaces, *workloads.churn(directory, "exec", 160, 2000000))
         seen = {}
         for sample in samples:
             if sample.comm in workloads.WORKERS:

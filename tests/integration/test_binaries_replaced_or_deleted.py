@@ -314,7 +314,7 @@ def labels_identify_process_and_thread():
 def save_binaries_copies_sampled_binaries():
     directory, kept = workloads.tmpfs(), temporary_directory()
     profile, _, _ = record(*RATE, "--save-binaries", kept,
-                           command=workloads.churn(directory, "vfork", 120, 200000))
+                           command=workloads.churn(directory, "vfork", 120, 2000000))
     sampled = {frame.build_id: os.path.basename(frame.file) for _, frames in stacks(profile)
                for frame in frames if os.path.basename(frame.file) in workloads.WORKERS}
     check(len(sampled) >= 10, f"only {sampled} were sampled")

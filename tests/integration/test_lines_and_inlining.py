@@ -117,7 +117,7 @@ def jit_leaves(memory, when, calls, rate):
 
 
 def check_jit_functions(memory, when):
-    leaves = jit_leaves(memory, when, 200, 499)
+    leaves = jit_leaves(memory, when, 400, 499)
     for name in JIT_FUNCTIONS:
         check(leaves[name] > sum(leaves.values()) / 3, f"{memory}, map written at {when}: {leaves.most_common(6)}")
 

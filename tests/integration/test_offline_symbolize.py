@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 
 import pprof
-from harness import check, check_equal, is_kernel, long_test, Recording, run, samples_of, temporary_directory, test, workload
+from harness import check, check_equal, is_kernel, long_test, PATIENCE, Recording, run, samples_of, temporary_directory, test, workload
 
 
 def record_unsymbolized(directory):
@@ -26,6 +26,8 @@ def record_unsymbolized(directory):
 def stackbeat(*arguments, status=0):
     """Runs a stackbeat command and returns its standard error. Checks that it leaves no temporary files."""
     unpacked = temporary_directory()
+    if arguments[0] == "symbolize":
+        arguments += ("--symbolize-timeout", 120 * PATIENCE)
     _, err = run("stackbeat", *arguments, status=status,
                  env={**os.environ, "TMPDIR": str(unpacked)})
     check_equal(os.listdir(unpacked), [], "temporary files")

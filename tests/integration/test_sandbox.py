@@ -5,7 +5,7 @@ import ctypes
 import struct
 from pathlib import Path
 
-from harness import check, check_equal, defer, finish, pprof, Skip, start, temporary_directory, test, workload
+from harness import check, check_equal, defer, finish, PATIENCE, pprof, Skip, start, temporary_directory, test, workload
 
 MOUNT_NAMESPACES = Path("/proc/sys/user/max_mnt_namespaces")
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
@@ -39,7 +39,7 @@ def refuse_landlock():
 def record(*options, status=0, **others):
     """Records a workload: (profile or None, stderr)."""
     path = temporary_directory() / "profile.pb.gz"
-    process = start("stackbeat", "record", "-F", 997, *options, "-o", path, "--",
+    process = start("stackbeat", "record", "-F", 997, "--symbolize-timeout", 120 * PATIENCE, *options, "-o", path, "--",
                     *workload("deep", 5, 100000000), **others)
     _, err = finish(process, status)
     return (pprof.Profile(path) if path.exists() else None), err

@@ -105,7 +105,7 @@ def churn(directory, mode, count, *arguments):
 
 
 def dlswap(loops):
-    return workload("dlswap", WORKLOADS, loops, 300000)
+    return workload("dlswap", WORKLOADS, loops, 3000000)
 
 
 # --- file systems ------------------------------------------------------------
