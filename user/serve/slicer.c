@@ -677,7 +677,7 @@ static void end_slices(struct sampler *sampler)
 			close(sampler->kept[i].file);
 	}
 	sampler->kept_count = 0;
-	/* Sessions of their own end with this process. */
+	/* Processes that are still exporting end with this one. */
 	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
 		if (sampler->exports[i].used)
 			release_export(&sampler->exports[i]);

@@ -29,7 +29,7 @@
 #include "store/parts.h"
 
 #define DIRECTORY_MODE 0750
-/* Of atomic_file.h, on file systems without O_TMPFILE. */
+/* A crash has left a temporary file (atomic_file.h) that is older. */
 #define TEMPORARY_AGE_S 3600
 /*
  * Held while sources are replaced by a merged window, and shared while windows are opened. Readers

@@ -434,7 +434,7 @@ static void map_of_a_process_that_ended_at_once_is_found(void **state)
 	wait_for_map(index);
 	assert_int_equal(wait_for_file(path), perf_map_watcher_id(watcher, index, false));
 	free(path);
-	/* A map of an earlier process with its number could not be told from its own. */
+	/* Without a start time, an earlier process with this PID may have written the map. */
 	unknown = perf_map_watcher_add(watcher, pid, pid, 0);
 	wait_until(!perf_map_watcher_id(watcher, with_another, false));
 	wait_until(!perf_map_watcher_id(watcher, unknown, false));
